@@ -1,0 +1,14 @@
+# atoll_options: what every target of the project is compiled with.  Link it PUBLIC.
+add_library(atoll_options INTERFACE)
+target_compile_features(atoll_options INTERFACE cxx_std_20)
+target_include_directories(atoll_options INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+target_compile_options(atoll_options INTERFACE
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror>>
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+if(ATOLL_SANITIZE)
+  target_compile_options(atoll_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer>)
+  target_link_options(atoll_options INTERFACE -fsanitize=${ATOLL_SANITIZE})
+  target_compile_definitions(atoll_options INTERFACE ATOLL_SANITIZED=1)
+endif()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})  # build/<preset>/atoll, build/<preset>/atoll-link

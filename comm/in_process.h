@@ -1,0 +1,55 @@
+// InProcess: M sites of one process exchange through memory.  The same means, bit for bit, as the link's
+// (comm/average.h, exchange_mean).  Used by simulate (one thread, lockstep) and by unit tests (one thread a site).
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/codec.h"
+#include "comm/exchange.h"
+
+namespace atoll {
+
+class InProcessHub;
+
+// One endpoint a site.  send() never blocks.  wait() blocks until all sites have sent the exchange; past the timeout it
+// throws LinkError naming the ranks that have not.  Headers are made and compared as on a wire.  Bytes are counted as the
+// link would send them (two sites: one payload each; more: chunks out and means out); wire_bytes = payload + header bytes.
+class InProcess : public Exchange {
+ public:
+  InProcess(InProcessHub& hub, int rank);
+  ~InProcess() override;
+  int rank() const override;
+  int sites() const override;
+  std::span<std::byte> payload(int slot) override;
+  void send(const Outgoing& outgoing) override;
+  Answer wait(int slot) override;
+  void finish() override;
+  ExchangeTotals totals() override;
+
+ private:
+  InProcessHub& hub_;
+  int rank_;
+};
+
+class InProcessHub {
+ public:
+  struct Config {
+    int sites = 1;
+    std::vector<SlotSpec> slots;
+    std::string codec = "fp32", mean_codec = "fp32";
+    std::chrono::milliseconds timeout{10'000};
+  };
+  explicit InProcessHub(Config config);
+  ~InProcessHub();
+  InProcess& site(int rank);
+
+ private:
+  friend class InProcess;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atoll

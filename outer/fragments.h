@@ -1,0 +1,26 @@
+// Fragments: how a model is cut into the P contiguous spans that are exchanged as one message each.
+//
+// Source: Streaming DiLoCo, arXiv:2501.18512, section 2.2 (strided layers); docs/algorithms.md, 2.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/param_layout.h"
+
+namespace atoll {
+
+enum class FragmentBy { layers, bytes };
+
+struct FragmentPlan {
+  ParamLayout layout;           // tensors reordered so that each fragment is contiguous
+  std::vector<Span> fragments;  // [P], ascending, without gaps; they cover the layout
+};
+
+// layers: P = 1 is everything in the given order.  Else the embedding is fragment 0, the head (if there are tensors with
+//   ParamSpec::kHead) is fragment P - 1, and layer l goes to one of the others, strided: l mod their number.
+//   Throws ConfigError when P leaves no or more fragments than there are layers, saying which P are possible.
+// bytes: P spans of the flat vector in the given order, sizes differing by at most one value.
+//   Throws ConfigError when P exceeds the number of values.
+FragmentPlan plan_fragments(std::vector<ParamSpec> specs, FragmentBy by, int fragments);
+
+}  // namespace atoll
