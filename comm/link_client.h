@@ -1,0 +1,65 @@
+// LinkClient: the trainer's end of its atoll-link process (docs/link.md).  No libtorch and no Gloo here.
+//
+// Starts the link as a child, shares one memory segment with it, restarts it when it dies and repeats what has no answer.
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/exchange.h"
+
+namespace atoll {
+
+struct LinkConfig {
+  std::string site;                     // this site's name
+  std::vector<std::string> sites;       // all, in rank order
+  std::string store = "";               // "file:///folder"
+  std::string interface = "";           // "lo", "eth0", or an address of this machine; "" is refused except by tests of the text
+  int streams = 4;                      // Gloo contexts (TCP streams a pair of sites)
+  std::size_t piece_bytes = 16U << 20U;
+  std::chrono::milliseconds timeout{30'000};  // of one exchange, and of waiting for sites
+  std::chrono::milliseconds start_timeout{0}; // of waiting for everybody at the start; 0: timeout
+  std::string codec = "fp32", mean_codec = "fp32";
+  std::vector<SlotSpec> slots;
+  Hash128 layout_hash;
+  std::vector<std::pair<std::string, std::string>> settings;  // must agree at all sites: key, value; differences are listed by key
+  std::filesystem::path program;        // atoll-link; empty: beside this program
+  std::string log_level = "info";
+};
+
+class LinkClient : public Exchange {
+ public:
+  // Starts the link and returns when the first generation stands.  Throws ConfigError (store not writable, no such
+  // interface, settings that differ, two sites of one name), LinkError (who did not come).
+  explicit LinkClient(LinkConfig config);
+  ~LinkClient() override;  // ends the link
+
+  int rank() const override;
+  int sites() const override;
+  std::span<std::byte> payload(int slot) override;
+  void send(const Outgoing& outgoing) override;
+  Answer wait(int slot) override;
+  void finish() override;
+  ExchangeTotals totals() override;
+
+  // Tells the others (through the store) that this site goes and why, so that they do not wait for the timeout.
+  void leave(const std::string& reason);
+  // Polled inside every wait, at least every 100 ms; true ends the wait with Interrupted.
+  void set_interrupt(std::function<bool()> interrupted);
+  // The slot of the send after the next one, when it is certain; lets the link post receives early.
+  void expect_next(int slot);
+  int link_pid() const;  // for tests and logs
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A wait was given up because set_interrupt's function said so.
+class Interrupted : public std::runtime_error { using std::runtime_error::runtime_error; };
+
+}  // namespace atoll

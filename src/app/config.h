@@ -1,0 +1,75 @@
+// RunConfig: everything one run is made from, as the TOML file and --set gave it, checked and resolved.
+//
+// src/app/config.cpp is the only reader of TOML and the only place with rules.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "inner/config.h"
+#include "outer/fragments.h"
+#include "outer/outer_optimizer.h"
+#include "outer/schedule.h"
+
+namespace atoll {
+
+struct RunConfig {
+  struct Run {
+    std::string name = "run";
+    std::string method = "diloco";     // ddp | local_sgd | diloco
+    std::uint64_t steps = 0;           // inner steps; resolved from tokens when that is given instead
+    std::uint64_t tokens = 0;          // all sites together; steps * batch * context when resolved
+    std::uint64_t seed = 1;
+  } run;
+  struct Sites {
+    int count = 4;                     // for simulate and launch; train: the length of names
+    std::vector<std::string> names;    // rank order; default site-0 ... site-(count-1)
+  } sites;
+  ModelConfig model;
+  struct Data {
+    std::string path;                  // a folder of `atoll data prepare`
+    std::string deal = "disjoint";     // "same": every site reads the same samples (tests of the averaging)
+  } data;
+  InnerConfig inner;
+  std::size_t batch = 16;              // sequences an inner step, all sites together ("same": each site's batch is batch / count too)
+  struct Outer {
+    ScheduleConfig schedule;
+    FragmentBy fragment_by = FragmentBy::layers;
+    float mix = 0.0F;                  // α
+    OuterConfig optimizer;
+  } outer;
+  struct Comm {
+    std::string codec = "fp32", mean_codec = "";  // "" resolves to codec's value
+    int streams = 4;
+    double piece_mib = 16;
+    double timeout_s = 30;
+    std::string interface;             // train: must be given; launch: "lo"
+    double bucket_mib = 1;             // ddp
+  } comm;
+  struct Store { std::string url; } store;  // train: file:///folder
+  struct Eval {
+    std::uint64_t every_rounds = 0;    // 0: at the end only
+    std::size_t windows = 256;         // 0: all
+  } eval;
+  struct Clock {                       // simulate: the modelled clock
+    double step_seconds = 0, bandwidth_mbit = 0, rtt_ms = 0;
+  } clock;
+
+  bool ddp() const { return run.method == "ddp"; }
+  std::size_t site_batch() const { return batch / static_cast<std::size_t>(sites.count); }
+};
+
+// Reads FILE ("" is the defaults), applies "section.key=value" overrides, resolves presets, checks.  Throws ConfigError with
+// every mistake at once, each with file:line, key, value, rule.
+RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+RunConfig parse_config(const std::string& toml, const std::string& name, const std::vector<std::string>& overrides);
+
+// The resolved settings as TOML with a one-line reason beside each key; reading it gives the same RunConfig.
+std::string to_toml(const RunConfig& config);
+
+// What must agree between sites: (key, value), without paths, interface, device, threads, names of the store.
+std::vector<std::pair<std::string, std::string>> agreed_settings(const RunConfig& config);
+
+}  // namespace atoll
