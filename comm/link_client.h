@@ -1,6 +1,6 @@
 // LinkClient: the trainer's end of its atoll-link process (docs/link.md).  No libtorch and no Gloo here.
 //
-// Starts the link as a child, shares one memory segment with it, restarts it when it dies and repeats what has no answer.
+// Starts the link as a child (which slot comes next is told in Outgoing::next_slot), shares one memory segment with it, restarts it when it dies and repeats what has no answer.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -50,8 +50,6 @@ class LinkClient : public Exchange {
   void leave(const std::string& reason);
   // Polled inside every wait, at least every 100 ms; true ends the wait with Interrupted.
   void set_interrupt(std::function<bool()> interrupted);
-  // The slot of the send after the next one, when it is certain; lets the link post receives early.
-  void expect_next(int slot);
   int link_pid() const;  // for tests and logs
 
  private:
