@@ -10,7 +10,7 @@
 
 #include "comm/codec.h"
 
-namespace atoll {
+namespace atl {
 
 // mean[i] = fp32( (sum over r of w_r * decode(payloads[r])[i]) / (sum over r of w_r) ), r = 0 .. payloads.size() - 1.
 //   payloads  [M], each codec.encoded_bytes(mean.size()) bytes: the same span of every site, in rank order
@@ -35,4 +35,4 @@ std::vector<Chunk> chunk_plan(std::size_t n, int sites, std::size_t block);
 void exchange_mean(std::span<const std::span<const std::byte>> payloads, std::span<const std::uint64_t> weights,
                    const Codec& codec, const Codec& mean_codec, std::span<float> mean);
 
-}  // namespace atoll
+}  // namespace atl

@@ -12,7 +12,7 @@
 
 #include "kernels/place.h"
 
-namespace atoll {
+namespace atl {
 
 class Codec {
  public:
@@ -33,4 +33,4 @@ class Codec {
 std::unique_ptr<Codec> make_codec(std::string_view name);
 std::vector<std::string> codec_names();
 
-}  // namespace atoll
+}  // namespace atl

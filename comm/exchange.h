@@ -15,7 +15,7 @@
 
 #include "base/hash.h"
 
-namespace atoll {
+namespace atl {
 
 // One message buffer: a fragment (DiLoCo) or a gradient bucket (DDP).  Slots are numbered from 0 in the order given.
 struct SlotSpec {
@@ -74,4 +74,4 @@ class Exchange {
   virtual ExchangeTotals totals() = 0;
 };
 
-}  // namespace atoll
+}  // namespace atl

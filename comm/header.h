@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 
-namespace atoll {
+namespace atl {
 
 struct Header {
   static constexpr std::size_t kBytes = 128;
@@ -40,4 +40,4 @@ Header decode_header(std::span<const std::byte> bytes, const std::string& from);
 // step, tokens and finite may differ.
 std::optional<std::string> disagreement(const Header& a, const std::string& a_name, const Header& b, const std::string& b_name);
 
-}  // namespace atoll
+}  // namespace atl

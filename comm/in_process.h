@@ -10,7 +10,7 @@
 #include "comm/codec.h"
 #include "comm/exchange.h"
 
-namespace atoll {
+namespace atl {
 
 class InProcessHub;
 
@@ -52,4 +52,4 @@ class InProcessHub {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace atoll
+}  // namespace atl

@@ -12,7 +12,7 @@
 
 #include "comm/exchange.h"
 
-namespace atoll {
+namespace atl {
 
 struct LinkConfig {
   std::string site;                     // this site's name
@@ -60,4 +60,4 @@ class LinkClient : public Exchange {
 // A wait was given up because set_interrupt's function said so.
 class Interrupted : public std::runtime_error { using std::runtime_error::runtime_error; };
 
-}  // namespace atoll
+}  // namespace atl

@@ -9,7 +9,7 @@
 
 #include "base/param_layout.h"
 
-namespace atoll {
+namespace atl {
 
 struct ModelConfig {
   std::size_t layers = 2;
@@ -53,4 +53,4 @@ double learning_rate(const InnerConfig& config, std::uint64_t t);
 // The model's tensors in canonical order, with their layers (outer/fragments.h may reorder them).
 std::vector<ParamSpec> model_params(const ModelConfig& config);
 
-}  // namespace atoll
+}  // namespace atl

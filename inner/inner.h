@@ -13,7 +13,7 @@
 #include "data/batch.h"
 #include "kernels/place.h"
 
-namespace atoll {
+namespace atl {
 
 struct StepReport {
   double loss = 0;           // mean training loss a token of the batch, before the step; without the z-loss
@@ -62,4 +62,4 @@ class Inner {
   virtual void set_steps_done(std::uint64_t steps) = 0;  // after state() was restored
 };
 
-}  // namespace atoll
+}  // namespace atl

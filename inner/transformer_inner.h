@@ -8,7 +8,7 @@
 #include "inner/config.h"
 #include "inner/inner.h"
 
-namespace atoll {
+namespace atl {
 
 // `layout` holds the tensors of model_params(model), in any order.  Initial weights depend on seed and tensor name alone,
 // never on the order.  Throws ConfigError when the device is not there or the layout is not the model's.
@@ -17,4 +17,4 @@ std::unique_ptr<Inner> make_transformer(const ModelConfig& model, const InnerCon
 // "libtorch 2.11.0, cpu, 1 thread" / "..., cuda:0 NVIDIA H200": for logs and `atoll --version`.
 std::string describe_backend(const InnerConfig& config);
 
-}  // namespace atoll
+}  // namespace atl

@@ -5,7 +5,7 @@
 
 #include "kernels/place.h"
 
-namespace atoll {
+namespace atl {
 
 class Buffer {
  public:
@@ -28,7 +28,10 @@ class Buffer {
 // Copies between places; [n] each, not overlapping.  A cuda end: queued on its stream and waited for.
 void copy(std::span<const float> from, Place from_place, std::span<float> to, Place to_place);
 
+// The same for values of any type: [bytes] each.
+void copy_bytes(std::span<const std::byte> from, Place from_place, std::span<std::byte> to, Place to_place);
+
 // True when this binary has the CUDA kernels and a device answers.
 bool cuda_available();
 
-}  // namespace atoll
+}  // namespace atl

@@ -1,7 +1,7 @@
 // Where a buffer lives, and (cuda) on which stream work on it is queued.
 #pragma once
 
-namespace atoll {
+namespace atl {
 
 struct Place {
   enum class Kind { host, cuda };
@@ -11,4 +11,4 @@ struct Place {
   bool on_host() const { return kind == Kind::host; }
 };
 
-}  // namespace atoll
+}  // namespace atl

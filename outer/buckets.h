@@ -5,7 +5,7 @@
 
 #include "base/param_layout.h"
 
-namespace atoll {
+namespace atl {
 
 // Whole tensors, from the layout's end to its start, as many a bucket as fit into `cap` values; a tensor larger than the cap
 // is a bucket of its own.  Buckets cover the layout; bucket 0 is the last span.  Empty layout: no bucket.  cap > 0.
@@ -26,4 +26,4 @@ class BucketQueue {
   std::size_t next_ = 0;
 };
 
-}  // namespace atoll
+}  // namespace atl

@@ -4,7 +4,7 @@
 
 #include "kernels/place.h"
 
-namespace atoll {
+namespace atl {
 
 // out[i] = global[i] - local[i]; [n] each, all at `place`, out may not overlap the others.  Throws Bug on unequal lengths.
 void delta(std::span<const float> global, std::span<const float> local, std::span<float> out, Place place);
@@ -12,4 +12,4 @@ void delta(std::span<const float> global, std::span<const float> local, std::spa
 // θ ← α θ + (1 − α) Θ.  α = 0 copies Θ bit for bit, α = 1 leaves θ bit for bit.  [n] each at `place`.
 void mix(std::span<float> local, std::span<const float> global, float alpha, Place place);
 
-}  // namespace atoll
+}  // namespace atl

@@ -7,7 +7,7 @@
 
 #include "base/param_layout.h"
 
-namespace atoll {
+namespace atl {
 
 enum class FragmentBy { layers, bytes };
 
@@ -23,4 +23,4 @@ struct FragmentPlan {
 //   Throws ConfigError when P exceeds the number of values.
 FragmentPlan plan_fragments(std::vector<ParamSpec> specs, FragmentBy by, int fragments);
 
-}  // namespace atoll
+}  // namespace atl

@@ -12,7 +12,7 @@
 #include "kernels/buffer.h"
 #include "kernels/place.h"
 
-namespace atoll {
+namespace atl {
 
 enum class OuterKind { sgd, nesterov, heavy_ball };
 OuterKind outer_kind(const std::string& name);  // throws ConfigError listing the names that exist
@@ -44,4 +44,4 @@ class OuterOptimizer {
   Buffer momentum_;
 };
 
-}  // namespace atoll
+}  // namespace atl

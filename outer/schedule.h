@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace atoll {
+namespace atl {
 
 struct ScheduleConfig {
   std::uint64_t period = 30;     // H, inner steps a round; a multiple of fragments
@@ -39,4 +39,4 @@ class Schedule {
   ScheduleConfig config_;
 };
 
-}  // namespace atoll
+}  // namespace atl

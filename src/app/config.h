@@ -13,7 +13,7 @@
 #include "outer/outer_optimizer.h"
 #include "outer/schedule.h"
 
-namespace atoll {
+namespace atl {
 
 struct RunConfig {
   struct Run {
@@ -72,4 +72,4 @@ std::string to_toml(const RunConfig& config);
 // What must agree between sites: (key, value), without paths, interface, device, threads, names of the store.
 std::vector<std::pair<std::string, std::string>> agreed_settings(const RunConfig& config);
 
-}  // namespace atoll
+}  // namespace atl

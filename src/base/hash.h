@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace atoll {
+namespace atl {
 
 struct Hash128 {
   std::uint64_t high = 0;
@@ -20,4 +20,4 @@ struct Hash128 {
 Hash128 hash_bytes(std::span<const std::byte> bytes);
 Hash128 hash_text(std::string_view text);
 
-}  // namespace atoll
+}  // namespace atl

@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 
-namespace atoll {
+namespace atl {
 
 // A contiguous part of the flat vector, in values (not bytes).
 struct Span {
@@ -55,4 +55,4 @@ class ParamLayout {
 template <class T>
 std::span<T> slice(std::span<T> flat, Span s) { return flat.subspan(s.offset, s.count); }
 
-}  // namespace atoll
+}  // namespace atl

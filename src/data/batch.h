@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace atoll {
+namespace atl {
 
 // `sequences` windows of `length` + 1 tokens, one after the other: tokens[s * (length + 1) + i].
 // The first `length` of a window are inputs, the last `length` targets.
@@ -16,4 +16,4 @@ struct Batch {
   std::size_t token_count() const { return sequences * length; }
 };
 
-}  // namespace atoll
+}  // namespace atl

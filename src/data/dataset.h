@@ -12,7 +12,7 @@
 #include "data/batch.h"
 #include "data/token_file.h"
 
-namespace atoll {
+namespace atl {
 
 // A bijection of [0, n) for each (seed, epoch): a Feistel network over the next even power of two, walked until inside.
 class Permutation {
@@ -40,4 +40,4 @@ class Dataset {
   std::vector<Batch> validation(std::size_t count, std::size_t batch) const;
 };
 
-}  // namespace atoll
+}  // namespace atl
