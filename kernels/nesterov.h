@@ -1,0 +1,22 @@
+// Outer SGD with Nesterov momentum, in the order of torch.optim.SGD(nesterov=True, dampening=0).
+// Source: DiLoCo, arXiv:2311.08105, Algorithm 1, OuterOpt.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "kernels/place.h"
+
+namespace atl::kernels {
+
+// v <- mu * v + d, then theta <- theta - lr * (d + mu * v).
+// Bit-equal twins: same IEEE operations, same order, no fused multiply-add.
+// theta, v: [n], read and written; d: [n], read; all at `place`, not overlapping; n = 0 is allowed.
+// cuda: queued on place.stream and not waited for.  Throws Bug on unequal lengths, and for cuda in a build without it.
+void nesterov(std::span<float> theta, std::span<float> v, std::span<const float> d, float lr, float mu, Place place);
+
+namespace detail {  // called by nesterov() and the twin test, by nothing else
+void nesterov_cpu(float* theta, float* v, const float* d, std::size_t n, float lr, float mu);
+void nesterov_cuda(float* theta, float* v, const float* d, std::size_t n, float lr, float mu, const Place& place);
+}  // namespace detail
+
+}  // namespace atl::kernels
