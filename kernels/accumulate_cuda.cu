@@ -1,4 +1,5 @@
 #include "kernels/accumulate.h"
+#include "kernels/bf16.h"
 #include "kernels/cuda_check.h"
 
 namespace atl::kernels::detail {
@@ -13,7 +14,7 @@ struct Inputs {
 };
 
 __device__ double value_of(float x) { return x; }
-__device__ double value_of(std::uint16_t x) { return __uint_as_float(std::uint32_t{x} << 16U); }
+__device__ double value_of(std::uint16_t x) { return __uint_as_float(fp32_bits(x)); }
 
 template <class T>
 __global__ void mean_kernel(const __grid_constant__ Inputs<T> in, double total, float* out, std::size_t n) {

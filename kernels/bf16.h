@@ -1,10 +1,10 @@
 // bf16: the upper half of an fp32, rounded to nearest even.  A bf16 is kept as its 16 bits.
 #pragma once
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "kernels/both.h"
 #include "kernels/place.h"
 
 namespace atl::kernels {
@@ -19,13 +19,13 @@ void from_bf16(std::span<const std::uint16_t> in, std::span<float> out, Place pl
 namespace detail {  // called by the above and the twin test, by nothing else
 
 // One value, for both twins.
-constexpr std::uint16_t bf16_bits(std::uint32_t fp32) {
+ATOLL_BOTH constexpr std::uint16_t bf16_bits(std::uint32_t fp32) {
   const bool nan = (fp32 & 0x7FFFFFFFU) > 0x7F800000U;
   const std::uint32_t rounded = (fp32 + 0x7FFFU + (fp32 >> 16U & 1U)) >> 16U;
   const std::uint32_t quiet = fp32 >> 16U | 0x40U;
   return static_cast<std::uint16_t>(nan ? quiet : rounded);
 }
-constexpr std::uint32_t fp32_bits(std::uint16_t bf16) { return std::uint32_t{bf16} << 16U; }
+ATOLL_BOTH constexpr std::uint32_t fp32_bits(std::uint16_t bf16) { return std::uint32_t{bf16} << 16U; }
 
 void to_bf16_cpu(const float* in, std::uint16_t* out, std::size_t n);
 void to_bf16_cuda(const float* in, std::uint16_t* out, std::size_t n, const Place& place);

@@ -1,3 +1,5 @@
+#include <bit>
+
 #include "base/error.h"
 #include "kernels/bf16.h"
 #include "kernels/clones.h"

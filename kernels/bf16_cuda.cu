@@ -5,14 +5,12 @@ namespace atl::kernels::detail {
 
 __global__ void to_bf16_kernel(const float* in, std::uint16_t* out, std::size_t n) {
   ATOLL_CUDA_INDEX(i, n);
-  const std::uint32_t bits = __float_as_uint(in[i]);
-  const bool nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
-  out[i] = static_cast<std::uint16_t>(nan ? bits >> 16U | 0x40U : (bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U);
+  out[i] = bf16_bits(__float_as_uint(in[i]));
 }
 
 __global__ void from_bf16_kernel(const std::uint16_t* in, float* out, std::size_t n) {
   ATOLL_CUDA_INDEX(i, n);
-  out[i] = __uint_as_float(std::uint32_t{in[i]} << 16U);
+  out[i] = __uint_as_float(fp32_bits(in[i]));
 }
 
 void to_bf16_cuda(const float* in, std::uint16_t* out, std::size_t n, const Place& place) {
