@@ -7,7 +7,7 @@
 
 namespace atl::kernels {
 
-// Bit-equal twins: one subtraction a value.
+// Bit-equal twins (a NaN may have other bits): one subtraction a value.
 // global, local, out: [n], all at `place`; out is written and may be one of the other two, but not overlap them
 // otherwise; n = 0 is allowed.  cuda: queued on place.stream and not waited for.  Throws Bug on unequal lengths, and
 // for cuda in a build without it.

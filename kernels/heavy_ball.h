@@ -8,7 +8,7 @@
 namespace atl::kernels {
 
 // v <- mu * v + d, then theta <- theta - lr * v.
-// Bit-equal twins: same IEEE operations, same order, no fused multiply-add.
+// Bit-equal twins (a NaN may have other bits): same IEEE operations, same order, no fused multiply-add.
 // theta, v: [n], read and written; d: [n], read; all at `place`, not overlapping; n = 0 is allowed.
 // cuda: queued on place.stream and not waited for.  Throws Bug on unequal lengths, and for cuda in a build without it.
 void heavy_ball(std::span<float> theta, std::span<float> v, std::span<const float> d, float lr, float mu, Place place);

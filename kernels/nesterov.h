@@ -9,7 +9,7 @@
 namespace atl::kernels {
 
 // v <- mu * v + d, then theta <- theta - lr * (d + mu * v).
-// Bit-equal twins: same IEEE operations, same order, no fused multiply-add.
+// Bit-equal twins (a NaN may have other bits): same IEEE operations, same order, no fused multiply-add.
 // theta, v: [n], read and written; d: [n], read; all at `place`, not overlapping; n = 0 is allowed.
 // cuda: queued on place.stream and not waited for.  Throws Bug on unequal lengths, and for cuda in a build without it.
 void nesterov(std::span<float> theta, std::span<float> v, std::span<const float> d, float lr, float mu, Place place);

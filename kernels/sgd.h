@@ -7,7 +7,7 @@
 
 namespace atl::kernels {
 
-// Bit-equal twins: the product is rounded, then the difference.
+// Bit-equal twins (a NaN may have other bits): the product is rounded, then the difference.
 // theta: [n], read and written; d: [n], read; both at `place`, not overlapping; n = 0 is allowed.
 // cuda: queued on place.stream and not waited for.  Throws Bug on unequal lengths, and for cuda in a build without it.
 void sgd(std::span<float> theta, std::span<const float> d, float lr, Place place);
