@@ -11,8 +11,8 @@
 namespace atl {
 
 // Replaces the process's default logger.  `level`: trace, debug, info, warn, error or off.  `label` says who speaks
-// ("s2", "link s2").  `file` is appended to; each line is flushed.  Threads may log at once.  Throws ConfigError for an
-// unknown level, naming those that exist, and for a file that cannot be opened.
+// ("s2", "link s2").  `file` is appended to; each line is flushed.  Threads may log at once, but not before this
+// returned.  Throws ConfigError for an unknown level, naming those that exist, and for a file that cannot be opened.
 void init_log(const std::string& level, const std::string& label,
               const std::optional<std::filesystem::path>& file = {});
 
