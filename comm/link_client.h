@@ -29,6 +29,7 @@ struct LinkConfig {
   std::vector<std::pair<std::string, std::string>> settings;  // must agree at all sites: key, value; differences are listed by key
   std::filesystem::path program;        // atoll-link; empty: beside this program
   std::string log_level = "info";
+  std::function<bool()> interrupted;  // polled in every wait (the constructor's too), at least every 100 ms; true ends it with Interrupted
 };
 
 class LinkClient : public Exchange {
@@ -48,8 +49,6 @@ class LinkClient : public Exchange {
 
   // Tells the others (through the store) that this site goes and why, so that they do not wait for the timeout.
   void leave(const std::string& reason);
-  // Polled inside every wait, at least every 100 ms; true ends the wait with Interrupted.
-  void set_interrupt(std::function<bool()> interrupted);
   int link_pid() const;  // for tests and logs
 
  private:
@@ -57,7 +56,7 @@ class LinkClient : public Exchange {
   std::unique_ptr<Impl> impl_;
 };
 
-// A wait was given up because set_interrupt's function said so.
+// A wait was given up because LinkConfig::interrupted said so.
 class Interrupted : public std::runtime_error { using std::runtime_error::runtime_error; };
 
 }  // namespace atl
