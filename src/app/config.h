@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,42 +19,47 @@ namespace atl {
 struct RunConfig {
   struct Run {
     std::string name = "run";
-    std::string method = "diloco";     // ddp | local_sgd | diloco
-    std::uint64_t steps = 0;           // inner steps; resolved from tokens when that is given instead
-    std::uint64_t tokens = 0;          // all sites together; steps * batch * context when resolved
+    std::string method = "diloco";  // ddp | local_sgd | diloco
+    std::uint64_t steps = 1000;     // inner steps; resolved from tokens (rounded up) when that is given instead
+    std::uint64_t tokens = 0;       // all sites together; always steps * batch * context when resolved
     std::uint64_t seed = 1;
   } run;
   struct Sites {
-    int count = 4;                     // for simulate and launch; train: the length of names
-    std::vector<std::string> names;    // rank order; default site-0 ... site-(count-1)
+    int count = 4;                   // M; the length of names
+    std::vector<std::string> names;  // rank order; default site-0 ... site-(count-1)
   } sites;
   ModelConfig model;
   struct Data {
-    std::string path;                  // a folder of `atoll data prepare`
-    std::string deal = "disjoint";     // "same": every site reads the same samples (tests of the averaging)
+    std::string path;               // a folder of `atoll data prepare`
+    std::string deal = "disjoint";  // "same": every site reads the same samples (tests of the averaging)
   } data;
   InnerConfig inner;
-  std::size_t batch = 16;              // sequences an inner step, all sites together ("same": each site's batch is batch / count too)
+  std::size_t batch =
+      16;  // sequences an inner step, all sites together ("same": each site's batch is batch / count too)
   struct Outer {
     ScheduleConfig schedule;
     FragmentBy fragment_by = FragmentBy::layers;
-    float mix = 0.0F;                  // α
+    float mix = 0.0F;  // α
     OuterConfig optimizer;
   } outer;
   struct Comm {
     std::string codec = "fp32", mean_codec = "";  // "" resolves to codec's value
+    bool allow_loopback = false;                  // train: an interface that only this machine can reach
     int streams = 4;
     double piece_mib = 16;
     double timeout_s = 30;
-    std::string interface;             // train: must be given; launch: "lo"
-    double bucket_mib = 1;             // ddp
+    double start_timeout_s = 0;  // of waiting for all sites at the start; 0: timeout_s
+    std::string interface;       // train: must be given; launch: "lo"
+    double bucket_mib = 1;       // ddp
   } comm;
-  struct Store { std::string url; } store;  // train: file:///folder
+  struct Store {
+    std::string url;
+  } store;  // train: file:///folder
   struct Eval {
-    std::uint64_t every_rounds = 0;    // 0: at the end only
-    std::size_t windows = 256;         // 0: all
+    std::uint64_t every_rounds = 0;  // 0: at the end only
+    std::size_t windows = 256;       // 0: all
   } eval;
-  struct Clock {                       // simulate: the modelled clock
+  struct Clock {  // simulate: the modelled clock; all 0: none
     double step_seconds = 0, bandwidth_mbit = 0, rtt_ms = 0;
   } clock;
 
@@ -61,10 +67,13 @@ struct RunConfig {
   std::size_t site_batch() const { return batch / static_cast<std::size_t>(sites.count); }
 };
 
-// Reads FILE ("" is the defaults), applies "section.key=value" overrides, resolves presets, checks.  Throws ConfigError with
-// every mistake at once, each with file:line, key, value, rule.
-RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
-RunConfig parse_config(const std::string& toml, const std::string& name, const std::vector<std::string>& overrides);
+// Reads FILE ("" is the defaults), applies "section.key=value" overrides, resolves presets, checks.  Throws ConfigError
+// with every mistake at once, each with file:line, key, value, rule.  `train_site` (--site) adds the rules of `train`:
+// the sites, an interface that others can reach and a store are given, and the site is one of them.
+RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                      const std::optional<std::string>& train_site = {});
+RunConfig parse_config(const std::string& toml, const std::string& name, const std::vector<std::string>& overrides,
+                       const std::optional<std::string>& train_site = {});
 
 // The resolved settings as TOML with a one-line reason beside each key; reading it gives the same RunConfig.
 std::string to_toml(const RunConfig& config);

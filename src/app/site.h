@@ -1,0 +1,124 @@
+// Site: one replica of the model at one place, as a state machine over an Exchange.  Read site.cpp first: it is the
+// algorithm in the order of the paper.
+//
+// No I/O here: no socket, clock, file or sleep.  simulate steps M of these in lockstep over an in-process exchange;
+// launch and train run one a process over a link.  All give the same Θ, bit for bit, for the same settings.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/param_layout.h"
+#include "comm/codec.h"
+#include "comm/exchange.h"
+#include "data/batch.h"
+#include "inner/inner.h"
+#include "kernels/buffer.h"
+#include "outer/buckets.h"
+#include "outer/outer_optimizer.h"
+#include "outer/schedule.h"
+
+namespace atl {
+
+struct SiteSettings {
+  std::string name = "site-0";
+  int rank = 0;
+  int sites = 1;
+  std::uint64_t steps = 1;  // inner steps of the run
+  std::size_t batch = 1;    // sequences of this site an inner step
+  bool same_data = false;   // every site reads the samples of rank 0 (tests of the averaging)
+  bool ddp = false;         // average gradients each step; the outer settings below are then unused
+  ScheduleConfig schedule;
+  std::vector<Span> fragments;  // [P], cover the layout
+  OuterConfig optimizer;
+  float mix = 0;  // α
+  std::string codec = "fp32";
+  std::size_t bucket_values = 1U << 18U;  // ddp: values in a bucket at most
+};
+
+// The slots that a site with these settings sends: one a fragment, or (ddp) one a bucket.
+std::vector<SlotSpec> slots_of(const SiteSettings& settings, const ParamLayout& layout);
+
+// Samples [position, position + count) of the run's order.
+using Samples = std::function<Batch(std::uint64_t position, std::size_t count)>;
+
+// What one answer did to this site; for rounds.jsonl.
+struct Applied {
+  int slot = 0;
+  std::uint32_t round = 0;
+  std::uint64_t sent_after = 0;  // inner step after which the payload was sent
+  double delta_norm = 0;         // of this site's own delta (ddp: 0)
+  double mean_norm = 0;          // of the mean over sites (ddp: 0)
+  Answer answer;                 // its mean may no longer be read
+};
+
+class Site {
+ public:
+  // `inner` and `exchange` must outlive the site.  Θ starts as a copy of inner.local().
+  // Throws ConfigError for settings that cannot be (schedule, fragments that do not cover the layout).
+  Site(SiteSettings settings, Inner& inner, Exchange& exchange, Samples samples);
+
+  // One inner step; sends what is due after it (ddp: each bucket as soon as the backward pass has finished it).
+  // Throws ConfigError when the loss is not finite (site, step): nothing was sent of a delta that holds it.
+  void step();
+  // Waits for the answers that must be applied before the next step, and applies them.  Throws what Exchange::wait
+  // throws.
+  std::vector<Applied> collect();
+  // After the last step: applies the answers in flight, in the order sent, then sends every fragment that saw an inner
+  // step since it was last sent.  A collect() must follow; then Θ holds all work.
+  std::vector<Applied> drain();
+
+  std::uint64_t steps_done() const { return t_; }
+  bool done() const { return t_ == settings_.steps; }
+  const StepReport& report() const { return report_; }   // of the last step; ddp: lr and norm after collect()
+  std::uint64_t tokens_done() const { return tokens_; }  // by this site
+  std::uint64_t next_position() const;                   // of the next step's first sample, all sites together
+
+  // Θ [layout size] at the inner's place (ddp: θ, which is the same at every site).
+  std::span<const float> global() const;
+  Hash128 global_hash() const;
+
+  // Everything a checkpoint must hold beside steps_done(): Θ, outer momentum, θ, the inner optimizer's state.
+  std::vector<StateSpan> state();
+
+  const SiteSettings& settings() const { return settings_; }
+
+ private:
+  struct Sent {  // a payload that has no answer yet
+    std::uint64_t after = 0;
+    std::uint32_t round = 0;
+    double delta_norm = 0;
+  };
+
+  Batch next_batch();
+  void send_fragment(int p, int next_slot);
+  void send_bucket(int b);
+  Hash128 shared_hash(Span span);
+  Applied apply(int p);
+  Applied take_bucket(int b);
+  std::span<const float> at_place(std::span<const float> mean);
+
+  SiteSettings settings_;
+  Inner& inner_;
+  Exchange& exchange_;
+  Samples samples_;
+  Schedule schedule_;
+  std::unique_ptr<Codec> codec_;
+  OuterOptimizer outer_;
+  Buffer global_;              // Θ
+  Buffer delta_;               // Δ of the fragment being sent
+  Buffer mean_;                // staging for the mean when the model is on a device
+  std::vector<Sent> sent_;     // a slot
+  std::vector<int> due_;       // slots to collect before the next step
+  std::vector<Span> buckets_;  // ddp
+  std::unique_ptr<BucketQueue> bucket_queue_;
+  StepReport report_;
+  std::uint64_t t_ = 0;  // inner steps done
+  std::uint64_t tokens_ = 0;
+  std::uint64_t step_tokens_ = 0;  // of the last batch
+};
+
+}  // namespace atl
