@@ -41,7 +41,7 @@ template <std::size_t m, class T>
     x[r] = inputs[r];
     w[r] = weights[r];
   }
-#pragma GCC ivdep
+  ATOLL_INDEPENDENT
   for (std::size_t i = 0; i < n; ++i) {
     double sum = w[0] * value_of(x[0][i]);
     for (std::size_t r = 1; r < m; ++r) sum += w[r] * value_of(x[r][i]);

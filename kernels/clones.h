@@ -9,3 +9,11 @@
 #else
 #define ATOLL_CLONES
 #endif
+
+// Before a loop: its iterations do not depend on each other, although the compiler cannot see that the spans do not
+// overlap.
+#if defined(__GNUC__) && !defined(__clang__)
+#define ATOLL_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define ATOLL_INDEPENDENT
+#endif

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <spdlog/spdlog.h>
 
-#include <regex>
+#include <memory>
 
 #include "base/error.h"
 #include "support/temp_dir.h"
@@ -30,10 +30,11 @@ TEST_CASE("log: a line has time, level and label, and is in the file at once; lo
   init_log("warn", "100% s2", path);
   spdlog::info("round={}", 11);
   spdlog::warn("round={} site={} dropped", 12, 3);
-  const std::string content = slurp(path);
-  const std::regex line(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} W 100% s2 round=12 site=3 dropped\n)");
+  std::string content = slurp(path);
+  for (char& c : content)
+    if (c >= '0' && c <= '9') c = '0';
   CAPTURE(content);
-  CHECK(std::regex_match(content, line));
+  CHECK(content == "0000-00-00T00:00:00.000 W 000% s0 round=00 site=0 dropped\n");
 }
 
 TEST_CASE("log: a second start appends") {

@@ -54,9 +54,9 @@ TEST_CASE("bf16: rounding, ties, infinities and NaNs, worked by hand") {
       {0x7FC00000, 0x7FC0}, {0xFFC12345, 0xFFC1},                        // NaNs keep sign and upper payload
       {0x7F800001, 0x7FC0}, {0xFF80FFFF, 0xFFC0}, {0x7FFFFFFF, 0x7FFF},  // never become infinities or zeros
   };
-  for (const auto& [fp32, bf16] : table) {
-    CAPTURE(fp32);
-    CHECK(to_bf16(from_bits(fp32)) == bf16);
+  for (const auto& entry : table) {
+    CAPTURE(entry.first);
+    CHECK(to_bf16(from_bits(entry.first)) == entry.second);
   }
 }
 
