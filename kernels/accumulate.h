@@ -12,9 +12,9 @@ namespace atl::kernels {
 // rounding to fp32.
 //
 // Bit-equal twins (a NaN may have other bits).  If all inputs hold the same x at i and total is the sum of the weights,
-// out[i] is x bit for bit (a NaN becomes quiet), for every M < 2^20 and all weights: the products, the sums and the
-// division each err by at most 2^-53, so the quotient is nearer to x than 2^-30 |x|, and a float is the nearest float
-// to all that is within 2^-25 of it.
+// out[i] is x bit for bit (a NaN becomes quiet), for every M < 2^20 and weights within [2^-800, 2^800]: the products,
+// the sums and the division each err by at most 2^-53, so the quotient is nearer to x than 2^-30 |x|, and a float is
+// the nearest float to all that is within 2^-25 of it.
 //   inputs   [M] pointers to [n] each, all at `place`; the list itself is on the host
 //   weights  [M], on the host, each finite and above 0
 //   total    finite and above 0

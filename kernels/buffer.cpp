@@ -43,9 +43,10 @@ Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), n_(std::exchange(other.n_, 0)), place_(other.place_) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(n_, other.n_);
-  std::swap(place_, other.place_);
+  Buffer taken(std::move(other));  // so that `other` is empty after it, and moving to itself changes nothing
+  std::swap(data_, taken.data_);
+  std::swap(n_, taken.n_);
+  std::swap(place_, taken.place_);
   return *this;
 }
 

@@ -32,8 +32,10 @@ TEST_CASE("buffer: moving hands the values over and leaves nothing") {
   Buffer b(std::move(a));
   CHECK(b.values().data() == data);
   CHECK(b.values()[1] == 5);
+  CHECK(a.values().empty());
   Buffer c(7, {});
   c = std::move(b);
+  CHECK(b.values().empty());
   CHECK(c.values().data() == data);
   CHECK(c.values().size() == 3);
   Buffer& alias = c;
