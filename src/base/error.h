@@ -1,7 +1,8 @@
 // The three kinds of error.  main() turns them into exit codes: ConfigError 2, LinkError 3, Bug 70.
 //
 // A message says what was found, what was expected, where, and what to do; with numbers.
-// All code of atoll is in namespace atl: `atoll` is a function of the C library (<stdlib.h>), so no namespace can be called so.
+// All code of atoll is in namespace atl: `atoll` is a function of the C library (<stdlib.h>), so no namespace can be
+// called so.
 #pragma once
 #include <sstream>
 #include <stdexcept>
@@ -10,11 +11,17 @@
 namespace atl {
 
 // The user can fix it: a setting, a file, a folder, a learning rate that made the loss infinite.
-class ConfigError : public std::runtime_error { using std::runtime_error::runtime_error; };
+class ConfigError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 // A site or a link failed.  The round may be tried again; nothing of it was applied.
-class LinkError : public std::runtime_error { using std::runtime_error::runtime_error; };
+class LinkError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 // We were wrong.
-class Bug : public std::logic_error { using std::logic_error::logic_error; };
+class Bug : public std::logic_error {
+  using std::logic_error::logic_error;
+};
 
 // "a", 1, 2.5 -> "a12.5"
 template <class... Parts>
@@ -24,7 +31,8 @@ std::string text(const Parts&... parts) {
   return out.str();
 }
 
-// Whom a failure belongs to, for code that serves both files of the user and links: user -> ConfigError, link -> LinkError.
+// Whom a failure belongs to, for code that serves both files of the user and links: user -> ConfigError, link ->
+// LinkError.
 enum class Blame { user, link };
 [[noreturn]] void fail(Blame blame, const std::string& message);
 

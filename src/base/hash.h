@@ -13,7 +13,7 @@ struct Hash128 {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
   auto operator<=>(const Hash128&) const = default;
-  std::string hex() const;  // 32 lower-case digits, high first
+  std::string hex() const;                           // 32 lower-case digits, high first
   static Hash128 from_hex(std::string_view digits);  // throws ConfigError unless 32 hexadecimal digits
 };
 

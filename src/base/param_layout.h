@@ -53,6 +53,8 @@ class ParamLayout {
 };
 
 template <class T>
-std::span<T> slice(std::span<T> flat, Span s) { return flat.subspan(s.offset, s.count); }
+std::span<T> slice(std::span<T> flat, Span s) {
+  return flat.subspan(s.offset, s.count);
+}
 
 }  // namespace atl
