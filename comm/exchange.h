@@ -65,7 +65,7 @@ class Exchange {
 
   // Blocks until the slot's mean is there.  Throws LinkError (a site or link failed for longer than the timeout; which,
   // and why), ConfigError (sites disagree about their settings, or a payload is not finite: which site, which step).
-  // After a throw nothing of the exchange may be applied by any site.
+  // After a throw this site has applied nothing of the exchange; another may have (docs/link.md).
   virtual Answer wait(int slot) = 0;
 
   // Every site has all answers, or none can be helped: returns when all have come here, or after the timeout.
