@@ -20,10 +20,10 @@ class BucketQueue {
   void reset();                         // for the next step
 
  private:
-  std::vector<Span> buckets_;
-  std::vector<std::size_t> values_left_;  // per bucket
-  std::vector<Span> seen_;
-  std::size_t next_ = 0;
+  std::vector<Span> buckets_, tensors_;  // tensors ascending, without the empty ones
+  std::vector<bool> seen_;               // a tensor
+  std::vector<std::size_t> values_left_;  // a bucket
+  std::size_t next_ = 0;                 // bucket to be sent next
 };
 
 }  // namespace atl
