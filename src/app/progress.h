@@ -22,16 +22,16 @@ class Progress {
  public:
   enum class Show { automatic, live, plain, nothing };  // automatic: live when stderr is a terminal
   struct Options {
-    std::vector<std::string> sites;   // names, in rank order
-    std::uint64_t steps = 0;          // of the run
-    std::uint64_t tokens_a_step = 0;  // of one site
+    std::vector<std::string> sites = {};  // names, in rank order
+    std::uint64_t steps = 0;              // of the run
+    std::uint64_t tokens_a_step = 0;      // of one site
     Show show = Show::automatic;
     std::chrono::milliseconds redraw{200};  // live
     std::chrono::milliseconds every{5000};  // plain
     // For tests: where text goes, the width of the terminal and the clock; default stderr, its width, steady_clock.
-    std::function<void(const std::string&)> write;
+    std::function<void(const std::string&)> write = {};
     int width = 0;
-    std::function<std::chrono::steady_clock::time_point()> now;
+    std::function<std::chrono::steady_clock::time_point()> now = {};
   };
 
   explicit Progress(Options options);

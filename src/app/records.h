@@ -42,11 +42,11 @@ struct RoundRecord {
   std::uint64_t wire_bytes = 0;           // what left the sockets (TCP_INFO); 0 in a simulation
   std::uint64_t payload_bytes_total = 0;  // of this site since the start of the run, this exchange included
   std::uint64_t wire_bytes_total = 0;
-  double wait_s = 0;                 // the trainer stood still for the answer
-  double link_s = 0;                 // the exchange took in the link
-  double apply_s = 0;                // outer step and merge
-  std::optional<double> eval_loss;   // of Θ after this record, when it was evaluated
-  std::optional<double> modelled_s;  // simulate with [clock]: the virtual time
+  double wait_s = 0;                      // the trainer stood still for the answer
+  double link_s = 0;                      // the exchange took in the link
+  double apply_s = 0;                     // outer step and merge
+  std::optional<double> eval_loss = {};   // of Θ after this record, when it was evaluated
+  std::optional<double> modelled_s = {};  // simulate with [clock]: the virtual time
 };
 
 // How a run ended.
@@ -54,21 +54,21 @@ enum class RunStatus { finished, interrupted, failed };
 std::string name_of(RunStatus status);
 
 struct Summary {
-  std::string name;
-  std::string method;
-  std::string command;  // simulate | launch | train
-  std::string site;     // train: the one site this summary speaks of; else ""
+  std::string name = {};
+  std::string method = {};
+  std::string command = {};  // simulate | launch | train
+  std::string site = {};     // train: the one site this summary speaks of; else ""
   std::uint64_t seed = 0;
   RunStatus status = RunStatus::finished;
-  std::string error;  // why it failed; "" else
+  std::string error = {};  // why it failed; "" else
   int sites = 0;
   std::uint64_t params = 0;
-  std::uint64_t tokens = 0;         // trained by all sites together
-  std::uint64_t inner_steps = 0;    // done by each site
-  std::uint64_t rounds = 0;         // outer steps of the whole model (ddp: steps)
-  std::optional<double> eval_loss;  // of Θ at the end; nothing when it was not evaluated
-  std::uint64_t eval_windows = 0;   // on how many windows
-  std::string data_hash;            // two runs with different ones are not comparable
+  std::uint64_t tokens = 0;              // trained by all sites together
+  std::uint64_t inner_steps = 0;         // done by each site
+  std::uint64_t rounds = 0;              // outer steps of the whole model (ddp: steps)
+  std::optional<double> eval_loss = {};  // of Θ at the end; nothing when it was not evaluated
+  std::uint64_t eval_windows = 0;        // on how many windows
+  std::string data_hash = {};            // two runs with different ones are not comparable
   std::uint64_t payload_bytes_per_site = 0;
   std::uint64_t header_bytes_per_site = 0;
   std::uint64_t wire_bytes_per_site = 0;  // mean over sites, measured; 0 in a simulation
@@ -76,16 +76,16 @@ struct Summary {
   double seconds = 0;
   double tokens_per_s = 0;        // all sites together, evaluation not counted
   double exchange_wait_s = 0;     // mean over sites
-  std::string global_hash;        // of Θ, hexadecimal
+  std::string global_hash = {};   // of Θ, hexadecimal
   std::uint32_t generations = 0;  // 1 without a fault
   struct Clock {                  // simulate with [clock]: the model's input and answer
     double step_seconds = 0, bandwidth_mbit = 0, rtt_ms = 0;
     double seconds = 0;      // of the whole run
     double utilisation = 0;  // share of it in which sites compute
   };
-  std::optional<Clock> modelled;
-  std::string backend;  // "libtorch 2.11.0, cpu, 1 thread"
-  std::string version;  // the program's; filled in by to_json when empty
+  std::optional<Clock> modelled = {};
+  std::string backend = {};  // "libtorch 2.11.0, cpu, 1 thread"
+  std::string version = {};  // the program's; filled in by to_json when empty
 };
 
 // One line without a newline.

@@ -20,11 +20,11 @@ namespace atl {
 
 class RunFolder {
  public:
-  // Makes options.out and its parents, takes the lock, removes the files of an earlier run, writes config.toml.  A run
-  // that broke off or failed is replaced; one that was finished or interrupted only with options.overwrite; one that is
-  // still being written never. options.join: opens a folder that another process made; nothing is locked, removed or
-  // written. Throws ConfigError: what is there already, a folder with files that are no run's, a folder that cannot be
-  // written.
+  // Makes options.out and its parents, takes the lock, removes the files of an earlier run, writes config.toml.  An
+  // earlier run that broke off or failed and left no model is replaced; another one only with options.overwrite; one
+  // that is still being written never.  options.join: opens a folder that another process made; nothing is locked,
+  // removed or written. Throws ConfigError: what is there already, a folder with files that are no run's, a folder that
+  // cannot be written.
   RunFolder(const RunConfig& config, const RunOptions& options);
   ~RunFolder();  // gives the lock back
   RunFolder(const RunFolder&) = delete;
