@@ -1,19 +1,22 @@
 #include "outer/outer_optimizer.h"
 
-#include <utility>
-
 #include "base/error.h"
 #include "kernels/heavy_ball.h"
 #include "kernels/nesterov.h"
 #include "kernels/sgd.h"
 
 namespace atl {
+
 namespace {
 
+// The values that all fragments hold together; they must lie back to back from 0, since momentum() is laid out like Θ.
 std::size_t total(const std::vector<Span>& fragments) {
-  std::size_t sum = 0;
-  for (const Span& span : fragments) sum += span.count;
-  return sum;
+  std::size_t end = 0;
+  for (const Span& f : fragments) {
+    ATOLL_CHECK(f.offset == end, "a fragment starts at ", f.offset, ", the one before ends at ", end);
+    end = f.end();
+  }
+  return end;
 }
 
 }  // namespace
@@ -21,38 +24,44 @@ std::size_t total(const std::vector<Span>& fragments) {
 OuterKind outer_kind(const std::string& name) {
   for (const OuterKind kind : {OuterKind::sgd, OuterKind::nesterov, OuterKind::heavy_ball})
     if (name == name_of(kind)) return kind;
-  throw ConfigError(text("outer optimizer \"", name, "\": it must be one of sgd, nesterov, heavy_ball"));
+  throw ConfigError(text("\"", name, "\" is no outer optimizer: those that exist are sgd, nesterov, heavy_ball"));
 }
 
 std::string name_of(OuterKind kind) {
   switch (kind) {
-    case OuterKind::sgd: return "sgd";
-    case OuterKind::nesterov: return "nesterov";
-    case OuterKind::heavy_ball: return "heavy_ball";
+    case OuterKind::sgd:
+      return "sgd";
+    case OuterKind::nesterov:
+      return "nesterov";
+    case OuterKind::heavy_ball:
+      return "heavy_ball";
   }
-  throw Bug("an outer optimizer without a name");
+  throw Bug(text("outer optimizer ", static_cast<int>(kind), " has no name"));
 }
 
 OuterOptimizer::OuterOptimizer(const OuterConfig& config, std::vector<Span> fragments, Place place)
-    : config_(config),
-      fragments_(std::move(fragments)),
-      momentum_(config.kind == OuterKind::sgd ? 0 : total(fragments_), place) {}
+    : config_(config), fragments_(std::move(fragments)), place_(place) {
+  ATOLL_CHECK(config.lr > 0, "outer learning rate ", config.lr);
+  ATOLL_CHECK(config.momentum >= 0 && config.momentum < 1, "outer momentum ", config.momentum);
+  const std::size_t n = total(fragments_);
+  if (config.kind != OuterKind::sgd) momentum_ = Buffer(n, place);
+}
 
 void OuterOptimizer::step(int fragment, std::span<float> global, std::span<const float> mean) {
-  ATOLL_CHECK(fragment >= 0 && static_cast<std::size_t>(fragment) < fragments_.size(), "fragment ", fragment, " of ", fragments_.size());
+  ATOLL_CHECK(fragment >= 0 && static_cast<std::size_t>(fragment) < fragments_.size(), "fragment ", fragment, " of ",
+              fragments_.size());
   const Span span = fragments_[static_cast<std::size_t>(fragment)];
-  ATOLL_CHECK(global.size() == span.count && mean.size() == span.count, "global ", global.size(), ", mean ", mean.size(),
-              ", fragment ", fragment, " has ", span.count);
-  const Place place = momentum_.place();
-  if (config_.kind == OuterKind::sgd) return kernels::sgd(global, mean, config_.lr, place);
-
-  std::size_t before = 0;
-  for (int p = 0; p < fragment; ++p) before += fragments_[static_cast<std::size_t>(p)].count;
-  const auto b = slice(momentum_.values(), Span{before, span.count});
-  if (config_.kind == OuterKind::nesterov)
-    kernels::nesterov(global, b, mean, config_.lr, config_.momentum, place);
-  else
-    kernels::heavy_ball(global, b, mean, config_.lr, config_.momentum, place);
+  ATOLL_CHECK(global.size() == span.count && mean.size() == span.count, global.size(), " parameters and ", mean.size(),
+              " deltas, ", span.count, " expected");
+  const float lr = config_.lr, mu = config_.momentum;
+  switch (config_.kind) {
+    case OuterKind::sgd:
+      return kernels::sgd(global, mean, lr, place_);
+    case OuterKind::nesterov:
+      return kernels::nesterov(global, slice(momentum_.values(), span), mean, lr, mu, place_);
+    case OuterKind::heavy_ball:
+      return kernels::heavy_ball(global, slice(momentum_.values(), span), mean, lr, mu, place_);
+  }
 }
 
 }  // namespace atl
