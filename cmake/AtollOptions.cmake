@@ -4,7 +4,9 @@ target_compile_features(atoll_options INTERFACE cxx_std_20)
 target_include_directories(atoll_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
 target_compile_options(atoll_options INTERFACE
-  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror>>
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+    -Wno-missing-field-initializers -Werror>>  # a field that a designated initializer leaves out keeps its default, on purpose
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>>"  # errors name files as the tree does
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 if(ATOLL_SANITIZE)
   target_compile_options(atoll_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer>)

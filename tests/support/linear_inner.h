@@ -1,10 +1,6 @@
-// LinearInner: y = w . x + b under the mean squared error, with gradients by hand and plain SGD.  No torch.
-//
-// One site's whole data are its X and Y; the batch that it is given is ignored.  Every inner step is full-batch
-// gradient descent, so a few steps of DiLoCo can be followed with pencil and paper (docs/algorithms.md, 1, list 1).
+// LinearInner: y = w x + b with a mean squared error and plain SGD, gradients by hand.  The model of MaxText's DiLoCo test.
 #pragma once
-#include <cmath>
-#include <stdexcept>
+#include <memory>
 #include <vector>
 
 #include "inner/inner.h"
@@ -12,81 +8,72 @@
 namespace atl {
 
 struct LinearData {
-  std::vector<std::vector<float>> x;  // [samples][inputs]
+  std::vector<std::vector<float>> x;  // [samples][features]
   std::vector<float> y;               // [samples]
 };
 
+// Parameters: w [features], then b.  Every step uses all samples: loss = mean (w x + b - y)^2.
 class LinearInner : public Inner {
  public:
-  // Starts at w [inputs], b, the same at every site.
   LinearInner(std::vector<float> w, float b, LinearData data, float lr)
-      : layout_({{"w", {static_cast<std::int64_t>(w.size())}, 0}, {"b", {1}, 0}}),
-        local_(std::move(w)),
-        data_(std::move(data)),
-        lr_(lr) {
+      : layout_({{"w", {static_cast<std::int64_t>(w.size())}, 0}, {"b", {1}, 0}}), local_(std::move(w)), data_(std::move(data)), lr_(lr) {
     local_.push_back(b);
-    gradients_.resize(local_.size());
-    for (const auto& x : data_.x)
-      if (x.size() + 1 != local_.size()) throw std::invalid_argument("a sample with another number of inputs");
-    if (data_.x.size() != data_.y.size() || data_.y.empty()) throw std::invalid_argument("samples without targets");
+    gradient_.resize(local_.size());
   }
 
   const ParamLayout& layout() const override { return layout_; }
   Place place() const override { return {}; }
   std::span<float> local() override { return local_; }
-  std::span<float> gradients() override { return gradients_; }
+  std::span<float> gradients() override { return gradient_; }
 
-  // d/dw mean (p - y)^2 = mean 2 (p - y) x, d/db = mean 2 (p - y).  Ready from the output back: b, then w.
   double compute_gradients(const Batch&, const GradientReady& ready) override {
-    const std::size_t inputs = local_.size() - 1;
-    std::vector<double> sum(local_.size(), 0.0);
+    const std::size_t features = local_.size() - 1;
+    const float scale = 2.0F / static_cast<float>(data_.y.size());
+    std::fill(gradient_.begin(), gradient_.end(), 0.0F);
     for (std::size_t s = 0; s < data_.y.size(); ++s) {
-      const double slope = 2 * error(local_, s);
-      for (std::size_t i = 0; i < inputs; ++i) sum[i] += slope * double{data_.x[s][i]};
-      sum[inputs] += slope;
+      const float error = residual(local_, s);
+      for (std::size_t i = 0; i < features; ++i) gradient_[i] += scale * error * data_.x[s][i];
+      gradient_[features] += scale * error;
     }
-    const auto samples = static_cast<double>(data_.y.size());
-    for (std::size_t i = 0; i < sum.size(); ++i) gradients_[i] = static_cast<float>(sum[i] / samples);
     if (ready) {
-      ready(layout_.at("b").span);
-      ready(layout_.at("w").span);
+      ready({features, 1});
+      ready({0, features});
     }
     return loss(local_);
   }
-
   StepReport update() override {
     ++steps_;
-    double squares = 0;
-    for (std::size_t i = 0; i < local_.size(); ++i) {
-      squares += double{gradients_[i]} * double{gradients_[i]};
-      local_[i] -= lr_ * gradients_[i];
-    }
-    return {.loss = 0, .gradient_norm = std::sqrt(squares), .lr = double{lr_}};
+    for (std::size_t i = 0; i < local_.size(); ++i) local_[i] -= lr_ * gradient_[i];
+    return {.loss = 0, .gradient_norm = 0, .lr = lr_};
   }
-
   double evaluate(std::span<const float> params, const std::vector<Batch>&) override { return loss(params); }
   std::vector<StateSpan> state() override { return {}; }
   std::uint64_t steps_done() const override { return steps_; }
   void set_steps_done(std::uint64_t steps) override { steps_ = steps; }
 
  private:
-  double error(std::span<const float> params, std::size_t sample) const {
-    const std::size_t inputs = params.size() - 1;
-    double prediction = params[inputs];
-    for (std::size_t i = 0; i < inputs; ++i) prediction += double{params[i]} * double{data_.x[sample][i]};
-    return prediction - double{data_.y[sample]};
+  float residual(std::span<const float> p, std::size_t s) const {
+    float y = p.back();
+    for (std::size_t i = 0; i + 1 < p.size(); ++i) y += p[i] * data_.x[s][i];
+    return y - data_.y[s];
   }
-  double loss(std::span<const float> params) const {
+  double loss(std::span<const float> p) const {
     double sum = 0;
-    for (std::size_t s = 0; s < data_.y.size(); ++s) sum += error(params, s) * error(params, s);
+    for (std::size_t s = 0; s < data_.y.size(); ++s) sum += double{residual(p, s)} * double{residual(p, s)};
     return sum / static_cast<double>(data_.y.size());
   }
 
   ParamLayout layout_;
-  std::vector<float> local_, gradients_;  // [inputs + 1]: w, then b
+  std::vector<float> local_, gradient_;
   LinearData data_;
   float lr_;
   std::uint64_t steps_ = 0;
 };
+
+// Site 0 or 1 of MaxText's test (docs/algorithms.md, 1).
+inline std::unique_ptr<Inner> maxtext_linear(int site) {
+  const LinearData data = site == 0 ? LinearData{{{0, 1}, {1, 0}}, {1, 2}} : LinearData{{{1, 0}, {0, 1}}, {2, 3}};
+  return std::make_unique<LinearInner>(std::vector<float>{2, 1}, 1.0F, data, 0.1F);
+}
 
 }  // namespace atl

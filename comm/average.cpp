@@ -1,0 +1,103 @@
+#include "comm/average.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "kernels/accumulate.h"
+
+namespace atl {
+namespace {
+
+struct Weights {
+  std::vector<double> each;
+  double total = 0;
+};
+
+// Equal weights are taken as 1, so that their products are exact.
+Weights in_double(std::span<const std::uint64_t> tokens) {
+  const bool equal = std::all_of(tokens.begin(), tokens.end(), [&](std::uint64_t w) { return w == tokens[0]; });
+  Weights weights;
+  for (const std::uint64_t w : tokens) {
+    ATOLL_CHECK(w > 0, "a weight is 0");
+    weights.each.push_back(equal ? 1.0 : static_cast<double>(w));
+    weights.total += weights.each.back();
+  }
+  return weights;
+}
+
+bool aligned(const std::byte* bytes) { return reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) == 0; }
+
+// fp32 payloads are read where they lie.
+void average_floats(std::span<const std::span<const std::byte>> payloads, const Weights& weights, std::span<float> mean) {
+  std::vector<const float*> inputs;
+  for (const auto& payload : payloads) inputs.push_back(reinterpret_cast<const float*>(payload.data()));
+  kernels::weighted_mean(inputs, weights.each, weights.total, mean, {});
+}
+
+// Others are decoded in parts that stay in the cache.
+void average_decoded(std::span<const std::span<const std::byte>> payloads, const Weights& weights, const Codec& codec,
+                     std::span<float> mean) {
+  constexpr std::size_t kPart = 8192;  // values
+  const std::size_t part = std::max<std::size_t>(1, kPart / codec.block()) * codec.block();
+  std::vector<std::vector<float>> decoded(payloads.size(), std::vector<float>(std::min(part, mean.size())));
+  std::vector<const float*> inputs;
+  for (const auto& values : decoded) inputs.push_back(values.data());
+  for (std::size_t offset = 0; offset < mean.size(); offset += part) {
+    const std::size_t n = std::min(part, mean.size() - offset);
+    for (std::size_t r = 0; r < payloads.size(); ++r)
+      codec.decode(payloads[r].subspan(codec.encoded_bytes(offset), codec.encoded_bytes(n)), std::span(decoded[r]).first(n));
+    kernels::weighted_mean(inputs, weights.each, weights.total, mean.subspan(offset, n), {});
+  }
+}
+
+}  // namespace
+
+void average(std::span<const std::span<const std::byte>> payloads, std::span<const std::uint64_t> weights,
+             const Codec& codec, std::span<float> mean) {
+  ATOLL_CHECK(!payloads.empty() && payloads.size() == weights.size(), payloads.size(), " payloads, ", weights.size(), " weights");
+  const std::size_t bytes = codec.encoded_bytes(mean.size());
+  for (std::size_t r = 0; r < payloads.size(); ++r)
+    if (payloads[r].size() != bytes)
+      throw LinkError(text("rank ", r, ": a payload of ", mean.size(), " values in ", codec.name(), " has ", payloads[r].size(),
+                           " bytes, expected ", bytes));
+  const Weights in_fp64 = in_double(weights);
+  if (mean.empty()) return;
+  const bool in_place = codec.name() == "fp32" && std::all_of(payloads.begin(), payloads.end(), [](const auto& p) { return aligned(p.data()); });
+  if (in_place)
+    average_floats(payloads, in_fp64, mean);
+  else
+    average_decoded(payloads, in_fp64, codec, mean);
+}
+
+std::vector<Chunk> chunk_plan(std::size_t n, int sites, std::size_t block) {
+  ATOLL_CHECK(sites > 0 && block > 0, sites, " sites, blocks of ", block);
+  const std::size_t parts = static_cast<std::size_t>(sites), blocks = (n + block - 1) / block;
+  std::vector<Chunk> chunks;
+  std::size_t done = 0;  // blocks
+  for (std::size_t r = 0; r < parts; ++r) {
+    const std::size_t mine = blocks / parts + (r < blocks % parts ? 1 : 0);
+    const std::size_t from = std::min(n, done * block), to = std::min(n, (done + mine) * block);
+    chunks.push_back({.offset = from, .count = to - from});
+    done += mine;
+  }
+  return chunks;
+}
+
+void exchange_mean(std::span<const std::span<const std::byte>> payloads, std::span<const std::uint64_t> weights,
+                   const Codec& codec, const Codec& mean_codec, std::span<float> mean) {
+  if (payloads.size() < 3) return average(payloads, weights, codec, mean);
+  std::vector<std::span<const std::byte>> parts(payloads.size());
+  std::vector<std::byte> encoded;
+  for (const Chunk& chunk : chunk_plan(mean.size(), static_cast<int>(payloads.size()), std::lcm(codec.block(), mean_codec.block()))) {
+    for (std::size_t r = 0; r < payloads.size(); ++r)
+      parts[r] = payloads[r].subspan(codec.encoded_bytes(chunk.offset), codec.encoded_bytes(chunk.count));
+    const auto owned = mean.subspan(chunk.offset, chunk.count);
+    average(parts, weights, codec, owned);
+    encoded.resize(mean_codec.encoded_bytes(chunk.count));
+    mean_codec.encode(owned, {}, encoded);
+    mean_codec.decode(encoded, owned);
+  }
+}
+
+}  // namespace atl

@@ -1,0 +1,202 @@
+#include "comm/in_process.h"
+
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/average.h"
+#include "comm/header.h"
+
+namespace atl {
+namespace {
+
+// One exchange, from the first site's send until the last site has its answer.
+struct Pending {
+  int slot = 0;
+  std::vector<std::optional<Header>> headers;  // a rank
+  int sent = 0, taken = 0;
+  bool done = false;
+  std::string settings_error, link_error;      // at most one is set: what every wait throws
+  std::uint64_t tokens = 0;
+};
+
+struct SiteState {
+  std::vector<std::vector<std::byte>> payloads;         // a slot
+  std::vector<std::optional<std::uint64_t>> in_flight;  // a slot: the exchange's number
+  std::uint64_t sends = 0;
+  ExchangeTotals totals;
+};
+
+}  // namespace
+
+struct InProcessHub::State {
+  Config config;
+  std::unique_ptr<Codec> codec, mean_codec;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<SiteState> sites;
+  std::vector<std::vector<float>> means;        // a slot; computed when the last site has sent
+  std::map<std::uint64_t, Pending> pending;     // by number
+  int finished = 0;
+  std::vector<std::unique_ptr<InProcess>> endpoints;
+
+  void complete(std::uint64_t number, Pending& exchange);
+  std::string absent(const Pending& exchange) const;
+  std::uint64_t sent_bytes(int rank, int slot) const;
+};
+
+// Called by the site that sends last, with the lock held.
+void InProcessHub::State::complete(std::uint64_t number, Pending& exchange) {
+  exchange.done = true;
+  changed.notify_all();
+  const Header& first = *exchange.headers[0];
+  std::vector<std::span<const std::byte>> payloads;
+  std::vector<std::uint64_t> weights;
+  for (std::size_t r = 0; r < exchange.headers.size(); ++r) {
+    const Header& header = *exchange.headers[r];
+    const std::string name = text("site ", r);
+    if (const auto difference = disagreement(first, "site 0", header, name)) {
+      exchange.link_error = text("exchange ", number, ": ", *difference);
+      return;
+    }
+    if (!header.finite && exchange.settings_error.empty())
+      exchange.settings_error = text("exchange ", number, ": the payload of ", name, " (round ", header.round, ", step ", header.step,
+                                     ") holds a NaN or an infinity: nobody applies it");
+    payloads.push_back(sites[r].payloads[static_cast<std::size_t>(exchange.slot)]);
+    weights.push_back(header.tokens);
+    exchange.tokens += header.tokens;
+  }
+  if (exchange.settings_error.empty())
+    exchange_mean(payloads, weights, *codec, *mean_codec, means[static_cast<std::size_t>(exchange.slot)]);
+}
+
+std::string InProcessHub::State::absent(const Pending& exchange) const {
+  std::string ranks;
+  for (std::size_t r = 0; r < exchange.headers.size(); ++r)
+    if (!exchange.headers[r]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
+  return ranks;
+}
+
+// As the link sends: two sites swap payloads; more send every chunk but their own, and their chunk's mean to all others.
+std::uint64_t InProcessHub::State::sent_bytes(int rank, int slot) const {
+  const std::size_t n = config.slots[static_cast<std::size_t>(slot)].values;
+  if (config.sites == 1) return 0;
+  if (config.sites == 2) return codec->encoded_bytes(n);
+  const auto block = std::lcm(codec->block(), mean_codec->block());
+  const Chunk own = chunk_plan(n, config.sites, block)[static_cast<std::size_t>(rank)];
+  return codec->encoded_bytes(n) - codec->encoded_bytes(own.count) +
+         mean_codec->encoded_bytes(own.count) * static_cast<std::uint64_t>(config.sites - 1);
+}
+
+InProcessHub::InProcessHub(Config config) : state_(std::make_unique<State>()) {
+  ATOLL_CHECK(config.sites > 0, config.sites, " sites");
+  State& s = *state_;
+  s.config = std::move(config);
+  s.codec = make_codec(s.config.codec);
+  s.mean_codec = make_codec(s.config.mean_codec);
+  s.sites.resize(static_cast<std::size_t>(s.config.sites));
+  for (SiteState& site : s.sites) {
+    for (const SlotSpec& slot : s.config.slots) site.payloads.emplace_back(s.codec->encoded_bytes(slot.values));
+    site.in_flight.resize(s.config.slots.size());
+    site.totals.generations = 1;
+  }
+  for (const SlotSpec& slot : s.config.slots) s.means.emplace_back(slot.values);
+  for (int r = 0; r < s.config.sites; ++r) s.endpoints.push_back(std::make_unique<InProcess>(*this, r));
+}
+
+InProcessHub::~InProcessHub() = default;
+
+InProcess& InProcessHub::site(int rank) { return *state_->endpoints.at(static_cast<std::size_t>(rank)); }
+
+InProcess::InProcess(InProcessHub& hub, int rank) : hub_(hub), rank_(rank) {}
+InProcess::~InProcess() = default;
+int InProcess::rank() const { return rank_; }
+int InProcess::sites() const { return hub_.state_->config.sites; }
+
+std::span<std::byte> InProcess::payload(int slot) {
+  return hub_.state_->sites[static_cast<std::size_t>(rank_)].payloads.at(static_cast<std::size_t>(slot));
+}
+
+void InProcess::send(const Outgoing& out) {
+  InProcessHub::State& s = *hub_.state_;
+  const std::lock_guard lock(s.mutex);
+  SiteState& me = s.sites[static_cast<std::size_t>(rank_)];
+  auto& in_flight = me.in_flight.at(static_cast<std::size_t>(out.slot));
+  ATOLL_CHECK(!in_flight, "slot ", out.slot, " is in flight already, as exchange ", *in_flight);
+  const std::uint64_t number = ++me.sends;
+  in_flight = number;
+  Pending& exchange = s.pending[number];
+  if (exchange.headers.empty()) {
+    exchange.headers.resize(s.sites.size());
+    exchange.slot = out.slot;
+  }
+  const std::uint64_t bytes = s.sent_bytes(rank_, out.slot);
+  exchange.headers[static_cast<std::size_t>(rank_)] = Header{.kind = Header::Kind::data,
+                                                            .finite = out.finite,
+                                                            .first_of_group = out.first_of_group,
+                                                            .generation = 1,
+                                                            .number = number,
+                                                            .slot = static_cast<std::uint32_t>(out.slot),
+                                                            .round = out.round,
+                                                            .step = out.step,
+                                                            .tokens = out.tokens,
+                                                            .payload_bytes = me.payloads[static_cast<std::size_t>(out.slot)].size(),
+                                                            .layout_hash = {},
+                                                            .settings_hash = {},
+                                                            .global_hash = out.global_hash};
+  ++me.totals.exchanges;
+  me.totals.payload_bytes += bytes;
+  if (out.first_of_group) me.totals.header_bytes += Header::kBytes * static_cast<std::uint64_t>(s.config.sites - 1);
+  if (++exchange.sent == s.config.sites) s.complete(number, exchange);
+}
+
+Answer InProcess::wait(int slot) {
+  InProcessHub::State& s = *hub_.state_;
+  const double start = steady_seconds();
+  std::unique_lock lock(s.mutex);
+  SiteState& me = s.sites[static_cast<std::size_t>(rank_)];
+  auto& in_flight = me.in_flight.at(static_cast<std::size_t>(slot));
+  ATOLL_CHECK(in_flight, "slot ", slot, " was not sent");
+  const std::uint64_t number = *in_flight;
+  Pending& exchange = s.pending.at(number);
+  if (!s.changed.wait_for(lock, s.config.timeout, [&] { return exchange.done; }))
+    throw LinkError(text("exchange ", number, " (slot ", slot, "): no payload from site ", s.absent(exchange), " of ", s.config.sites, " for ",
+                         std::chrono::duration<double>(s.config.timeout).count(), " s"));
+  const std::string settings_error = exchange.settings_error, link_error = exchange.link_error;
+  const std::uint64_t headers =
+      exchange.headers[static_cast<std::size_t>(rank_)]->first_of_group ? Header::kBytes * static_cast<std::uint64_t>(s.config.sites - 1) : 0;
+  Answer answer{.mean = s.means[static_cast<std::size_t>(slot)],
+                .number = number,
+                .generation = 1,
+                .tokens = exchange.tokens,
+                .sites = s.config.sites,
+                .link_s = steady_seconds() - start,
+                .payload_bytes = s.sent_bytes(rank_, slot),
+                .header_bytes = headers,
+                .wire_bytes = s.sent_bytes(rank_, slot) + headers};
+  in_flight.reset();
+  if (++exchange.taken == s.config.sites) s.pending.erase(number);
+  if (!settings_error.empty()) throw ConfigError(settings_error);
+  if (!link_error.empty()) throw LinkError(link_error);
+  return answer;
+}
+
+// In lockstep (one thread) the others come later: nothing to wait for, since every answer was complete when it was taken.
+void InProcess::finish() {
+  InProcessHub::State& s = *hub_.state_;
+  const std::lock_guard lock(s.mutex);
+  for (std::size_t slot = 0; slot < s.config.slots.size(); ++slot)
+    ATOLL_CHECK(!s.sites[static_cast<std::size_t>(rank_)].in_flight[slot], "finish with slot ", slot, " in flight");
+}
+
+ExchangeTotals InProcess::totals() {
+  InProcessHub::State& s = *hub_.state_;
+  const std::lock_guard lock(s.mutex);
+  ExchangeTotals totals = s.sites[static_cast<std::size_t>(rank_)].totals;
+  totals.wire_bytes = totals.payload_bytes + totals.header_bytes;
+  return totals;
+}
+
+}  // namespace atl
