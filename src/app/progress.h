@@ -1,10 +1,10 @@
 // Progress: what a person sees of a run while it goes on.
 //
-// On a terminal one live line a site, redrawn at most 5 times a second below the log; else a plain line every few
-// seconds, and one at each evaluation.  Calls cost well under a microsecond when nothing is drawn.  Threads may call at
-// once.
+// On a terminal one live line a site, redrawn at most 5 times a second; log lines below a warning then go to the log
+// file only, and the others scroll above the live lines.  Elsewhere a plain line every few seconds, and one at each
+// evaluation. Calls cost well under a microsecond when nothing is drawn.  Threads may call at once.
 //
-//   site-0  step 1200/5800  21%  loss 2.345  14.0k tok/s  ETA 1m40s  round 40  computing
+//   site-0  1200/5800  21%  loss 2.345  14.0k tok/s  ETA 1m40s  round 40  waiting for round 41
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -28,9 +28,10 @@ class Progress {
     Show show = Show::automatic;
     std::chrono::milliseconds redraw{200};  // live
     std::chrono::milliseconds every{5000};  // plain
-    // For tests: where text goes, the width of the terminal and the clock; default stderr, its width, steady_clock.
+    // For tests: where text goes, the terminal's columns and rows, and the clock; default stderr, its size,
+    // steady_clock.
     std::function<void(const std::string&)> write = {};
-    int width = 0;
+    int columns = 0, rows = 0;
     std::function<std::chrono::steady_clock::time_point()> now = {};
   };
 
