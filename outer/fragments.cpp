@@ -34,7 +34,7 @@ Parts parts_of(const std::vector<ParamSpec>& specs) {
 std::string possible(const Parts& parts) {
   const auto layers = static_cast<int>(parts.layers.size());
   const int least = std::max(2, parts.ends() + std::min(layers, 1)), most = parts.ends() + layers;
-  if (most < least) return "only 1";
+  if (most < least) return "1";
   if (most == least) return text("1 or ", most);
   return least == 2 ? text("1 to ", most) : text("1, or ", least, " to ", most);
 }
@@ -52,7 +52,7 @@ FragmentPlan by_layers(std::vector<ParamSpec> specs, int fragments) {
   if (middle < std::min(layers, 1) || middle > layers)
     throw ConfigError(text("outer.fragments = ", fragments, " by layers, but a model of ", layers, " layers",
                            parts.embeddings > 0 ? ", an embedding" : "", parts.heads > 0 ? ", a head" : "",
-                           " can be cut into: ", possible(parts)));
+                           " can only be cut into ", possible(parts)));
   const auto fragment_of = [&](const ParamSpec& s) {
     if (s.layer == ParamSpec::kEmbedding) return 0;
     if (s.layer == ParamSpec::kHead) return fragments - 1;
