@@ -50,6 +50,9 @@ struct InnerConfig {
 // The learning rate of inner step t (1 .. total_steps): a pure function.  t beyond total_steps: that of the last step.
 double learning_rate(const InnerConfig& config, std::uint64_t t);
 
+// With kv_heads and ffn filled in.  Throws ConfigError for a shape that cannot be, naming the setting.
+ModelConfig resolved(ModelConfig config);
+
 // The model's tensors in canonical order, with their layers (outer/fragments.h may reorder them).
 std::vector<ParamSpec> model_params(const ModelConfig& config);
 

@@ -1,0 +1,307 @@
+#include "inner/transformer_inner.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "inner/torch.h"
+#include "inner/transformer.h"
+#include "kernels/norm.h"
+
+namespace atl {
+namespace {
+
+// A stretch of the flat vector with one weight decay.
+struct Group {
+  Span span;
+  bool decays = false;
+};
+
+// Neighbours with the same decay become one stretch: few calls of the fused optimizer.
+std::vector<Group> groups_of(const ParamLayout& layout) {
+  std::vector<Group> groups;
+  for (const ParamLayout::Entry& entry : layout.entries()) {
+    const bool decays = entry.spec.shape.size() >= 2;  // matrices, not norms
+    if (!groups.empty() && groups.back().decays == decays)
+      groups.back().span.count += entry.span.count;
+    else
+      groups.push_back({entry.span, decays});
+  }
+  return groups;
+}
+
+at::Tensor view_of(const at::Tensor& flat, const ParamLayout::Entry& entry) {
+  return flat.narrow(0, static_cast<std::int64_t>(entry.span.offset), static_cast<std::int64_t>(entry.span.count)).view(entry.spec.shape);
+}
+
+at::Device device_of(const InnerConfig& config) {
+  if (config.device == "cpu") return at::kCPU;
+  std::optional<at::Device> device;
+  try {
+    device = at::Device(config.device);
+  } catch (const std::exception&) {
+  }
+  if (!device || !device->is_cuda())
+    throw ConfigError(text("inner.device = \"", config.device, "\", but it must be \"cpu\", \"cuda\" or \"cuda:N\""));
+  if (!at::hasCUDA() || at::getNumGPUs() == 0)
+    throw ConfigError(text("inner.device = \"", config.device, "\", but ",
+                           at::hasCUDA() ? "no GPU answers" : "this build of atoll has no CUDA (preset cuda)", ": use \"cpu\""));
+  const auto index = device->has_index() ? device->index() : at::DeviceIndex{0};
+  if (static_cast<std::size_t>(index) >= at::getNumGPUs())
+    throw ConfigError(text("inner.device = \"", config.device, "\", but there are only ", at::getNumGPUs(), " GPUs"));
+  return at::Device(at::kCUDA, index);
+}
+
+// Initial values depend on the seed and the tensor's name alone.  Matrices: normal with standard deviation 1/sqrt(fan-in); those that
+// write into the residual stream smaller by sqrt(2 layers) (GPT-2).  Norms: 1.
+void initialise(const ModelConfig& model, std::uint64_t seed, const ParamLayout& layout, float* flat) {
+  for (const ParamLayout::Entry& entry : layout.entries()) {
+    float* values = flat + entry.span.offset;
+    if (entry.spec.shape.size() < 2) {
+      std::fill(values, values + entry.span.count, 1.0F);
+      continue;
+    }
+    const std::string& name = entry.spec.name;
+    const bool residual = name.ends_with("attention_out") || name.ends_with("down");
+    double std_dev = 1 / std::sqrt(static_cast<double>(entry.spec.shape[1]));
+    if (residual) std_dev /= std::sqrt(2.0 * static_cast<double>(model.layers));
+    const std::uint64_t stream = hash_text(name).low;
+    for (std::size_t i = 0; i < entry.span.count; i += 2) {
+      const auto pair = normal_pair(seed, stream, i / 2);
+      values[i] = static_cast<float>(std_dev * pair[0]);
+      if (i + 1 < entry.span.count) values[i + 1] = static_cast<float>(std_dev * pair[1]);
+    }
+  }
+}
+
+// Autocast to bf16 for as long as it lives.
+class Autocast {
+ public:
+  Autocast(Precision precision, at::DeviceType device) : on_(precision == Precision::bf16), device_(device) {
+    if (!on_) return;
+    at::autocast::set_autocast_enabled(device_, true);
+    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+    at::autocast::set_autocast_cache_enabled(true);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (!on_) return;
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, false);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  bool on_;
+  at::DeviceType device_;
+};
+
+struct ReadyHook;
+
+class TransformerInner final : public Inner {
+ public:
+  TransformerInner(const ModelConfig& model, const InnerConfig& config, const ParamLayout& layout);
+
+  const ParamLayout& layout() const override { return layout_; }
+  Place place() const override;
+  std::span<float> local() override { return span_of(params_); }
+  std::span<float> gradients() override { return span_of(grads_); }
+  double compute_gradients(const Batch& batch, const GradientReady& ready) override;
+  StepReport update() override;
+  double evaluate(std::span<const float> params, const std::vector<Batch>& windows) override;
+  std::vector<StateSpan> state() override;
+  std::uint64_t steps_done() const override { return steps_; }
+  void set_steps_done(std::uint64_t steps) override { steps_ = steps; }
+
+ private:
+  friend struct ReadyHook;
+  std::span<float> span_of(at::Tensor& flat) { return {flat.data_ptr<float>(), layout_.size()}; }
+  // Tokens of `sequences` windows from `first` on, as int64 [sequences, T + 1] on the device.
+  at::Tensor tokens_of(const Batch& batch, std::size_t first, std::size_t sequences) const;
+  void adamw(double lr);
+  void sgd(double lr);
+
+  ModelConfig model_;
+  InnerConfig config_;
+  ParamLayout layout_;
+  at::Device device_;
+  at::Tensor params_, grads_, first_moment_, second_moment_;  // flat, [layout size]
+  std::vector<at::Tensor> leaves_;                            // views into params_ that autograd knows, in the layout's order
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  TransformerParams live_;
+  Rotary rotary_;
+  std::vector<Group> groups_;
+  std::uint64_t steps_ = 0;
+  const GradientReady* ready_ = nullptr;  // set during the backward pass of a batch's last micro-batch
+};
+
+// Runs after a leaf's gradient was added into grads_.
+struct ReadyHook final : torch::autograd::FunctionPostHook {
+  ReadyHook(TransformerInner* owner, Span span) : owner_(owner), span_(span) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs, const torch::autograd::variable_list&) override {
+    if (owner_->ready_ != nullptr) (*owner_->ready_)(span_);
+    return outputs;
+  }
+  TransformerInner* owner_;
+  Span span_;
+};
+
+TransformerInner::TransformerInner(const ModelConfig& model, const InnerConfig& config, const ParamLayout& layout)
+    : model_(resolved(model)), config_(config), layout_(layout), device_(device_of(config)), groups_(groups_of(layout)) {
+  const std::vector<ParamSpec> wanted = model_params(model_);
+  for (const ParamSpec& spec : wanted)
+    if (layout_.at(spec.name).spec.shape != spec.shape) throw ConfigError(text("the layout gives ", spec.name, " another shape than the model"));
+  if (layout_.entries().size() != wanted.size())
+    throw ConfigError(text("the layout has ", layout_.entries().size(), " tensors, the model ", wanted.size()));
+
+  at::set_num_threads(config_.threads);
+  const auto n = static_cast<std::int64_t>(layout_.size());
+  const at::Tensor initial = at::empty({n}, at::kFloat);
+  initialise(model_, config_.seed, layout_, initial.data_ptr<float>());
+  params_ = initial.to(device_);
+  grads_ = at::zeros({n}, params_.options());
+  if (config_.optimizer == InnerOptimizer::adamw) {
+    first_moment_ = at::zeros({n}, params_.options());
+    second_moment_ = at::zeros({n}, params_.options());
+  }
+  for (const ParamLayout::Entry& entry : layout_.entries()) {
+    at::Tensor leaf = view_of(params_, entry).detach().requires_grad_(true);
+    leaf.mutable_grad() = view_of(grads_, entry);
+    auto accumulator = torch::autograd::impl::grad_accumulator(leaf);
+    accumulator->add_post_hook(std::make_unique<ReadyHook>(this, entry.span));
+    accumulators_.push_back(std::move(accumulator));  // autograd itself keeps only a weak reference
+    leaves_.push_back(std::move(leaf));
+  }
+  live_ = transformer_params(model_, [this](const std::string& name) {
+    for (std::size_t i = 0; i < leaves_.size(); ++i)
+      if (layout_.entries()[i].spec.name == name) return leaves_[i];
+    throw Bug("no tensor " + name);
+  });
+  rotary_ = rotary(model_, params_);
+}
+
+Place TransformerInner::place() const {
+  if (device_.is_cpu()) return {};
+  return {.kind = Place::Kind::cuda, .device = device_.index(), .stream = nullptr};  // torch works on the default stream here
+}
+
+at::Tensor TransformerInner::tokens_of(const Batch& batch, std::size_t first, std::size_t sequences) const {
+  const std::size_t window = batch.length + 1;
+  auto* begin = const_cast<std::int32_t*>(batch.tokens.data() + first * window);  // from_blob takes no const; it is only read
+  return at::from_blob(begin, {static_cast<std::int64_t>(sequences), static_cast<std::int64_t>(window)}, at::kInt).to(device_, at::kLong);
+}
+
+double TransformerInner::compute_gradients(const Batch& batch, const GradientReady& ready) {
+  ATOLL_CHECK(batch.length == model_.context && batch.tokens.size() == batch.sequences * (batch.length + 1) && batch.sequences > 0,
+              batch.sequences, " sequences of ", batch.length, " + 1 in ", batch.tokens.size(), " tokens; context ", model_.context);
+  const auto length = static_cast<std::int64_t>(batch.length);
+  const std::size_t micro = config_.micro_batch == 0 ? batch.sequences : config_.micro_batch;
+  grads_.zero_();
+  double loss = 0;
+  for (std::size_t first = 0; first < batch.sequences; first += micro) {
+    const std::size_t sequences = std::min(micro, batch.sequences - first);
+    const at::Tensor tokens = tokens_of(batch, first, sequences);
+    const double share = static_cast<double>(sequences) / static_cast<double>(batch.sequences);
+    TransformerLoss parts;
+    {
+      const Autocast autocast(config_.precision, device_.type());
+      parts = transformer_loss(transformer_logits(model_, live_, rotary_, tokens.narrow(1, 0, length)), tokens.narrow(1, 1, length), config_.z_loss);
+    }
+    const bool last = first + sequences == batch.sequences;
+    ready_ = last && ready ? &ready : nullptr;
+    try {
+      (share == 1.0 ? parts.objective : parts.objective * share).backward();
+    } catch (...) {
+      ready_ = nullptr;
+      throw;
+    }
+    ready_ = nullptr;
+    loss += share * parts.cross_entropy.item<double>();
+  }
+  return loss;
+}
+
+StepReport TransformerInner::update() {
+  const torch::autograd::AutoGradMode no_grad(false);
+  ++steps_;
+  StepReport report{.loss = 0, .gradient_norm = 0, .lr = learning_rate(config_, steps_)};
+  if (config_.clip > 0) {
+    report.gradient_norm = std::sqrt(kernels::sum_of_squares(span_of(grads_), place()));
+    const double scale = config_.clip / (report.gradient_norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
+    if (scale < 1) grads_.mul_(scale);
+  }
+  config_.optimizer == InnerOptimizer::adamw ? adamw(report.lr) : sgd(report.lr);
+  return report;
+}
+
+void TransformerInner::adamw(double lr) {
+  for (const bool decays : {true, false}) {
+    std::vector<at::Tensor> params, grads, first, second, steps;
+    for (const Group& group : groups_) {
+      if (group.decays != decays || group.span.count == 0) continue;
+      const auto part = [&](const at::Tensor& flat) {
+        return flat.narrow(0, static_cast<std::int64_t>(group.span.offset), static_cast<std::int64_t>(group.span.count));
+      };
+      params.push_back(part(params_));
+      grads.push_back(part(grads_));
+      first.push_back(part(first_moment_));
+      second.push_back(part(second_moment_));
+      steps.push_back(at::full({}, static_cast<double>(steps_), params_.options()));
+    }
+    if (params.empty()) continue;
+    at::_fused_adamw_(params, grads, first, second, {}, steps, lr, config_.betas[0], config_.betas[1], decays ? config_.weight_decay : 0.0,
+                      config_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  }
+}
+
+// torch.optim.SGD without momentum: weight decay is added to the gradient.
+void TransformerInner::sgd(double lr) {
+  if (config_.weight_decay != 0) {
+    for (const Group& group : groups_) {
+      if (!group.decays || group.span.count == 0) continue;
+      const auto from = static_cast<std::int64_t>(group.span.offset), count = static_cast<std::int64_t>(group.span.count);
+      grads_.narrow(0, from, count).add_(params_.narrow(0, from, count), config_.weight_decay);
+    }
+  }
+  params_.add_(grads_, -lr);
+}
+
+double TransformerInner::evaluate(std::span<const float> params, const std::vector<Batch>& windows) {
+  ATOLL_CHECK(params.size() == layout_.size(), params.size(), " parameters, ", layout_.size(), " expected");
+  const torch::autograd::AutoGradMode no_grad(false);
+  const at::Tensor flat = at::from_blob(const_cast<float*>(params.data()), {static_cast<std::int64_t>(params.size())}, params_.options());
+  const TransformerParams other = transformer_params(model_, [&](const std::string& name) { return view_of(flat, layout_.at(name)); });
+  double sum = 0, tokens = 0;
+  for (const Batch& batch : windows) {
+    const auto length = static_cast<std::int64_t>(batch.length);
+    const at::Tensor ids = tokens_of(batch, 0, batch.sequences);
+    const Autocast autocast(config_.precision, device_.type());
+    const auto loss = transformer_loss(transformer_logits(model_, other, rotary_, ids.narrow(1, 0, length)), ids.narrow(1, 1, length), 0);
+    const double count = static_cast<double>(batch.token_count());
+    sum += count * loss.cross_entropy.item<double>();
+    tokens += count;
+  }
+  if (tokens == 0) throw ConfigError("no window to evaluate on: eval.windows and the validation split must give at least one");
+  return sum / tokens;
+}
+
+std::vector<StateSpan> TransformerInner::state() {
+  if (config_.optimizer == InnerOptimizer::sgd) return {};
+  return {{"adamw.first_moment", span_of(first_moment_)}, {"adamw.second_moment", span_of(second_moment_)}};
+}
+
+}  // namespace
+
+std::unique_ptr<Inner> make_transformer(const ModelConfig& model, const InnerConfig& config, const ParamLayout& layout) {
+  return std::make_unique<TransformerInner>(model, config, layout);
+}
+
+std::string describe_backend(const InnerConfig& config) {
+  return text("libtorch ", TORCH_VERSION, ", ", config.device, ", ", config.threads, config.threads == 1 ? " thread" : " threads");
+}
+
+}  // namespace atl
