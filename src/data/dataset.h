@@ -19,6 +19,10 @@ class Permutation {
  public:
   Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch);
   std::uint64_t operator()(std::uint64_t i) const;  // i < n
+
+ private:
+  std::uint64_t n_, seed_, epoch_;
+  int half_bits_ = 1;
 };
 
 class Dataset {
@@ -35,9 +39,16 @@ class Dataset {
   // Samples at positions [position, position + count) of the endless training order; epoch e is positions
   // [e * train_windows(), (e + 1) * train_windows()).
   Batch train(std::uint64_t position, std::size_t count) const;
-  // The first `count` of the fixed validation windows, spread evenly over the split; all if count is 0 or too large.
+  // `count` fixed validation windows, spread evenly over the split; all if count is 0 or too large.
   // In batches of at most `batch` sequences.
   std::vector<Batch> validation(std::size_t count, std::size_t batch) const;
+
+ private:
+  void append(const TokenFile& file, std::uint64_t window, Batch& batch) const;
+
+  std::size_t context_;
+  std::uint64_t seed_;
+  TokenFile train_, val_;
 };
 
 }  // namespace atl
