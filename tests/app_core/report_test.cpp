@@ -71,11 +71,12 @@ fs::path make_run(const fs::path& folder, const Made& made) {
 }
 
 // The JSON that the page's script draws.
-nlohmann::json data_of(const std::string& html) {
+std::string data_text_of(const std::string& html) {
   const std::string open = "<script id=\"data\" type=\"application/json\">";
   const auto begin = html.find(open) + open.size();
-  return nlohmann::json::parse(html.substr(begin, html.find("</script>", begin) - begin));
+  return html.substr(begin, html.find("</script>", begin) - begin);
 }
+nlohmann::json data_of(const std::string& html) { return nlohmann::json::parse(data_text_of(html)); }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -207,5 +208,6 @@ TEST_CASE("report: the page needs nothing from outside, and text of a run cannot
   CHECK(!contains(html, "alert(1)</script>"));
   CHECK(!contains(html, "<b>&<"));
   CHECK(contains(html, "&lt;b&gt;&amp;"));
+  CHECK(!contains(data_text_of(html), "<"));
   CHECK(data_of(html)[0]["name"] == "<b>&");
 }
