@@ -10,9 +10,9 @@ namespace atl {
 // The first `length` of a window are inputs, the last `length` targets.
 struct Batch {
   std::size_t sequences = 0;
-  std::size_t length = 0;               // T, the context
-  std::vector<std::int32_t> tokens;     // [sequences * (length + 1)]
-  std::uint64_t first_position = 0;     // of its first sample in the run's order of samples
+  std::size_t length = 0;            // T, the context
+  std::vector<std::int32_t> tokens;  // [sequences * (length + 1)]
+  std::uint64_t first_position = 0;  // of its first sample in the run's order of samples
   std::size_t token_count() const { return sequences * length; }
 };
 

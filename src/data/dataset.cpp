@@ -1,90 +1,107 @@
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <utility>
+#include <optional>
 
+#include "base/bytes.h"
 #include "base/error.h"
-#include "base/random.h"
 
 namespace atl {
+
 namespace {
 
-constexpr std::uint64_t kPermutationStream = 0x7065726D;  // "perm"
-constexpr int kRounds = 6;
+TokenFile open_split(const std::filesystem::path& dir, const char* name, TokenFile::Check check) {
+  std::error_code error;
+  const auto kind = std::filesystem::status(dir, error).type();
+  if (kind == std::filesystem::file_type::not_found)
+    throw ConfigError(dir.string() + ": there is no such folder: run `atoll data prepare FILES --out " + dir.string() +
+                      "`");
+  if (kind != std::filesystem::file_type::directory && kind != std::filesystem::file_type::unknown && !error)
+    throw ConfigError(dir.string() + ": is no folder, but it must be one that `atoll data prepare` wrote");
+  if (!error && !std::filesystem::exists(dir / name, error) && !error)
+    throw ConfigError(dir.string() + ": holds no " + name +
+                      ", so it is no folder that `atoll data prepare` has finished");
+  return TokenFile(dir / name, check);
+}
+
+// "12 differs from 13": of two files that must belong together.
+void check_pair(const TokenFile& train, const TokenFile& val) {
+  const TokenFileInfo &t = train.info(), &v = val.info();
+  const std::string both = text(train.path().string(), " and ", val.path().filename().string());
+  if (t.vocabulary != v.vocabulary)
+    throw ConfigError(text(both, ": the vocabularies are ", t.vocabulary, " and ", v.vocabulary,
+                           ", but they must be the same: prepare both splits with one tokenizer"));
+  if (t.tokenizer_hash != v.tokenizer_hash)
+    throw ConfigError(text(both, ": the tokenizers are ", t.tokenizer, " (", t.tokenizer_hash.hex(), ") and ",
+                           v.tokenizer, " (", v.tokenizer_hash.hex(),
+                           "), but they must be the same: prepare both splits with one"));
+  if (t.set_hash != v.set_hash && t.set_hash != Hash128{} && v.set_hash != Hash128{})
+    throw ConfigError(text(both,
+                           ": they come from different runs of `atoll data prepare`, so that the one may hold the "
+                           "other's text: prepare them together"));
+}
 
 }  // namespace
 
-Permutation::Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) : n_(n), seed_(seed), epoch_(epoch) {
-  ATOLL_CHECK(n > 0, "a permutation of nothing");
-  const int bits = static_cast<int>(std::bit_width(n - 1));
-  half_bits_ = std::max(1, (bits + 1) / 2);
+Hash128 dataset_hash(const TokenFileInfo& train, const TokenFileInfo& val) {
+  ByteWriter out;
+  for (const TokenFileInfo* info : {&train, &val})
+    out.hash(info->payload_hash)
+        .u64(info->tokens)
+        .u32(info->token_bytes)
+        .u32(info->vocabulary)
+        .hash(info->tokenizer_hash);
+  return hash_bytes(out.view());
 }
 
-std::uint64_t Permutation::operator()(std::uint64_t i) const {
-  ATOLL_CHECK(i < n_, i, " of ", n_);
-  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
-  // A Feistel network is a bijection of [0, 4^half_bits); walked until the result is in [0, n), of [0, n).  n is more than a
-  // quarter of the domain (or it is tiny), so a few walks are enough.
-  do {
-    std::uint64_t left = i >> half_bits_, right = i & mask;
-    for (int round = 0; round < kRounds; ++round) {
-      const auto words = random_words(seed_, kPermutationStream + (epoch_ << 32U) + static_cast<std::uint64_t>(round), right);
-      const std::uint64_t mixed = (std::uint64_t{words[0]} << 32U | words[1]) & mask;
-      left = std::exchange(right, left ^ mixed);
-    }
-    i = left << half_bits_ | right;
-  } while (i >= n_);
-  return i;
-}
-
-Dataset::Dataset(const std::filesystem::path& dir, std::size_t context, std::uint64_t seed)
-    : context_(context), seed_(seed), train_(dir / "train.tokens", "train"), val_(dir / "val.tokens", "val") {
-  ATOLL_CHECK(context > 0, "a context of 0");
-  const TokenFileHeader &t = train_.header(), &v = val_.header();
-  if (t.vocabulary != v.vocabulary || t.tokenizer != v.tokenizer)
-    throw ConfigError(text(dir.string(), ": train.tokens and val.tokens are of different tokenizers (vocabularies ", t.vocabulary, " and ",
-                           v.vocabulary, "): write both again with one `atoll data prepare`"));
+Dataset::Dataset(const std::filesystem::path& dir, std::size_t context, std::uint64_t seed, TokenFile::Check check)
+    : context_(context),
+      seed_(seed),
+      train_(open_split(dir, "train.tokens", check)),
+      val_(open_split(dir, "val.tokens", check)) {
+  ATOLL_CHECK(context > 0, "a context of no tokens");
+  check_pair(train_, val_);
   for (const TokenFile* file : {&train_, &val_})
-    if (file->size() < context + 1)
-      throw ConfigError(text(file->path().string(), ": ", file->size(), " tokens, but one window of model.context = ", context, " needs ", context + 1));
+    if (windows(*file) == 0)
+      throw ConfigError(text(file->path().string(), ": has ", file->info().tokens,
+                             " tokens, but one window of model.context = ", context, " needs ", context + 1,
+                             ": a shorter context, or more text"));
 }
 
-std::uint32_t Dataset::vocabulary() const { return train_.header().vocabulary; }
-std::uint64_t Dataset::train_windows() const { return (train_.size() - 1) / context_; }
-std::uint64_t Dataset::val_windows() const { return (val_.size() - 1) / context_; }
+Hash128 Dataset::hash() const { return dataset_hash(train_.info(), val_.info()); }
 
-Hash128 Dataset::hash() const {
-  std::string all;
-  for (const TokenFile* file : {&train_, &val_}) all += file->header().content.hex() + file->header().tokenizer.hex();
-  return hash_text(all + std::to_string(vocabulary()));
+std::uint64_t Dataset::windows(const TokenFile& file) const {
+  return file.info().tokens == 0 ? 0 : (file.info().tokens - 1) / context_;
 }
 
-void Dataset::append(const TokenFile& file, std::uint64_t window, Batch& batch) const {
+void Dataset::add_window(const TokenFile& file, std::uint64_t w, Batch& batch) const {
   const std::size_t at = batch.tokens.size();
   batch.tokens.resize(at + context_ + 1);
-  file.read(window * context_, std::span(batch.tokens).subspan(at));
+  file.read(w * context_, std::span(batch.tokens).subspan(at));
   ++batch.sequences;
 }
 
 Batch Dataset::train(std::uint64_t position, std::size_t count) const {
   Batch batch{.sequences = 0, .length = context_, .tokens = {}, .first_position = position};
   batch.tokens.reserve(count * (context_ + 1));
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t p = position + i, epoch = p / train_windows();
-    append(train_, Permutation(train_windows(), seed_, epoch)(p % train_windows()), batch);
+  const std::uint64_t epoch_size = train_windows();
+  std::optional<Permutation> order;
+  for (std::uint64_t p = position; p < position + count; ++p) {
+    if (!order || p % epoch_size == 0) order.emplace(epoch_size, seed_, p / epoch_size);
+    add_window(train_, (*order)(p % epoch_size), batch);
   }
   return batch;
 }
 
 std::vector<Batch> Dataset::validation(std::size_t count, std::size_t batch) const {
-  ATOLL_CHECK(batch > 0, "batches of 0");
-  const std::uint64_t all = val_windows(), wanted = count == 0 ? all : std::min<std::uint64_t>(count, all);
+  ATOLL_CHECK(batch > 0, "batches of no sequences");
+  const std::uint64_t all = val_windows();
+  const std::uint64_t wanted = count == 0 || count > all ? all : count;
   std::vector<Batch> batches;
   for (std::uint64_t i = 0; i < wanted; ++i) {
     if (i % batch == 0) batches.push_back({.sequences = 0, .length = context_, .tokens = {}, .first_position = i});
-    append(val_, i * all / wanted, batches.back());
+    // floor(i all / wanted), without a product that could overflow
+    add_window(val_, i * (all / wanted) + i * (all % wanted) / wanted, batches.back());
   }
   return batches;
 }

@@ -1,4 +1,6 @@
-// Prepare: text files in, a folder of token files out (train.tokens, val.tokens, dataset.json).
+// `atoll data prepare`: text files -> a folder with train.tokens, val.tokens and dataset.json (docs/token_file.md).
+//
+// The same text, share and tokenizer give the same bytes, on every machine and in every folder.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,25 +12,35 @@
 namespace atl {
 
 struct PrepareConfig {
-  std::vector<std::filesystem::path> files;  // joined in this order
-  std::filesystem::path out;
-  std::string tokenizer = "bytes";  // or spm:MODEL
-  double val = 0.05;                // share of the tokens that is held out, in (0, 1)
+  std::vector<std::filesystem::path> files;  // in this order, one after the other, with nothing between them
+  std::filesystem::path out;                 // made if it is not there; a dataset of ours in it is replaced
+  std::string tokenizer = "bytes";           // or "spm:MODEL"
+  double val = 0.05;                         // share of the text held out, in (0, 1); which: data/text_split.h
+  std::filesystem::path tokenize_program;    // empty: atoll-tokenize beside the running program
+};
+
+struct PrepareSource {
+  std::string file;  // as given
+  std::uint64_t bytes = 0, val_bytes = 0;
+  Hash128 hash;
 };
 
 struct PrepareReport {
   std::filesystem::path out;
   std::string tokenizer;
   std::uint32_t vocabulary = 0;
-  std::uint64_t source_bytes = 0, train_tokens = 0, val_tokens = 0;
-  std::uint64_t segment = 0;  // tokens that stay together
-  Hash128 train_hash, val_hash;
+  std::vector<PrepareSource> sources;
+  std::uint64_t train_tokens = 0, val_tokens = 0;
+  Hash128 hash;  // Dataset::hash() of the folder
 };
 
-// The joined tokens are cut into segments of 8192 (of 1/200 of them when there are few), and every segment goes to one split, the held-out ones evenly
-// spread: so both splits see every file.  Deterministic.  Files are written aside and renamed; dataset.json last.
-// Throws ConfigError: a file that is absent or empty, `val` outside (0, 1), an `out` with other things in it, fewer than 2 segments, a full disk.
+// Blocks; memory is the size of a piece of text, not of the files.  Each file of the folder is written aside, flushed
+// and renamed, dataset.json last; after an error those of a former dataset are as they were.  Throws ConfigError for:
+// no file; a file that is not there, not regular, empty, or named twice; an unknown tokenizer; val outside (0, 1); an
+// `out` that holds something else; another `prepare` at work in it; a split of fewer than 2 tokens; a full disk.
 PrepareReport prepare(const PrepareConfig& config);
-std::string describe(const PrepareReport& report);  // a few lines for a person
+
+// What was made, for people, in a few lines.
+std::string describe(const PrepareReport& report);
 
 }  // namespace atl

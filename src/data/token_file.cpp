@@ -1,134 +1,135 @@
 #include "data/token_file.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
+#include <bit>
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/file.h"
 
 namespace atl {
+
 namespace {
 
-constexpr std::uint64_t kMagic = 0x314B4F544C4C5441;  // "ATLLTOK1"
-constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kSplitBytes = 16;
-const std::string kPrepare = ": write it again with `atoll data prepare`";
+static_assert(std::endian::native == std::endian::little, "token files are mapped as they are, little-endian");
 
-std::vector<std::byte> encoded(const TokenFileHeader& h) {
-  ByteWriter out;
-  out.u64(kMagic).u32(kVersion).u32(h.width).u32(h.vocabulary).u32(0).u64(h.tokens).hash(h.tokenizer).hash(h.content);
-  ATOLL_CHECK(h.split.size() <= kSplitBytes, "split ", h.split);
-  for (std::size_t i = 0; i < kSplitBytes; ++i) out.u8(i < h.split.size() ? static_cast<std::uint8_t>(h.split[i]) : 0);
-  const std::uint64_t check = hash_bytes(out.view()).low;
-  out.u64(check);
-  while (out.size() < TokenFileHeader::kBytes) out.u8(0);
-  return out.take();
-}
+constexpr std::string_view kMagic = "ATOLLTOK";
+constexpr std::size_t kSplitLimit = 16;
+constexpr std::size_t kHashedBytes = kTokenHeaderBytes - sizeof(Hash128);  // the header's own hash is its end
 
-TokenFileHeader decoded(std::span<const std::byte> bytes, const std::string& path) {
-  ByteReader in(bytes, ByteSource::file(path));
-  if (in.u64("magic") != kMagic) in.fail("this is no token file of atoll" + kPrepare);
-  if (const auto version = in.u32("version"); version != kVersion)
-    in.fail(text("token file version ", version, ", this program reads ", kVersion, kPrepare));
-  TokenFileHeader h;
-  h.width = in.u32("width");
-  h.vocabulary = in.u32("vocabulary");
-  in.u32("reserved");
-  h.tokens = in.u64("tokens");
-  h.tokenizer = in.hash("tokenizer");
-  h.content = in.hash("content");
-  const auto split = in.bytes("split", kSplitBytes);
-  for (const std::byte b : split)
-    if (b != std::byte{0}) h.split += static_cast<char>(b);
-  const std::size_t checked = in.position();
-  if (in.u64("checksum") != hash_bytes(bytes.first(checked)).low) in.fail("the header's checksum is wrong: the file is damaged" + kPrepare);
-  if (h.width != 2 && h.width != 4) in.fail(text("tokens of ", h.width, " bytes, expected 2 or 4"));
-  if (h.vocabulary == 0 || (h.width == 2 && h.vocabulary > 65'536)) in.fail(text("a vocabulary of ", h.vocabulary, " in ", h.width, " bytes a token"));
-  return h;
-}
+// How a file's tokens are damaged is not known; what to do is the same.
+constexpr const char* kRemedy = "copy it again, or run `atoll data prepare` again";
 
-// The mapping of a whole file.
-std::span<const std::byte> map_file(const std::filesystem::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    throw ConfigError(text(path.string(), ": ", std::strerror(errno),
-                           errno == ENOENT ? ": data.path must name a folder that `atoll data prepare FILES --out DIR` wrote" : ""));
-  struct stat info {};
-  const bool is_file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  const auto size = is_file ? static_cast<std::size_t>(info.st_size) : 0;
-  void* map = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
-  const int error = errno;
-  close(fd);
-  if (!is_file) throw ConfigError(text(path.string(), ": not a regular file"));
-  if (size < TokenFileHeader::kBytes) {
-    if (map != MAP_FAILED) munmap(map, size);
-    throw ConfigError(text(path.string(), ": ", size, " bytes, a token file has at least ", TokenFileHeader::kBytes, kPrepare));
+template <class Id>
+void widen(const std::byte* from, std::span<std::int32_t> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Id id;
+    std::memcpy(&id, from + i * sizeof(Id), sizeof(Id));
+    out[i] = static_cast<std::int32_t>(id);
   }
-  if (map == MAP_FAILED) throw ConfigError(text(path.string(), ": cannot map it: ", std::strerror(error)));
-  return {static_cast<const std::byte*>(map), size};
+}
+
+// The place of the first id that is not below `vocabulary`; the number of tokens when there is none.
+template <class Id>
+std::size_t first_above(std::span<const std::byte> payload, std::uint32_t vocabulary) {
+  const std::size_t tokens = payload.size() / sizeof(Id);
+  for (std::size_t i = 0; i < tokens; ++i) {
+    Id id;
+    std::memcpy(&id, payload.data() + i * sizeof(Id), sizeof(Id));
+    if (id >= vocabulary) return i;
+  }
+  return tokens;
+}
+
+// What can be said before the header's checksum: another format, another version, a header that is not whole.
+void check_beginning(ByteReader& in) {
+  const std::size_t size = in.remaining();
+  const auto magic = in.bytes("magic", std::min(size, kMagic.size()));
+  if (magic.size() < kMagic.size() || std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
+    in.fail(text("is no token file: it does not begin with ", kMagic, "; run `atoll data prepare FILES --out DIR`"));
+  if (size < kTokenHeaderBytes)
+    in.fail(
+        text("has ", size, " bytes, but its header alone has ", kTokenHeaderBytes, ": it was cut short; ", kRemedy));
+  if (const auto version = in.u32("version"); version != kTokenFileVersion)
+    in.fail(text("is a token file of version ", version, ", but this program reads version ", kTokenFileVersion,
+                 ": run `atoll data prepare` again"));
 }
 
 }  // namespace
 
-void write_token_file(const std::filesystem::path& path, TokenFileHeader header, std::span<const std::uint32_t> tokens) {
-  header.width = header.vocabulary <= 65'536 ? 2 : 4;
-  header.tokens = tokens.size();
-  std::vector<std::byte> file(TokenFileHeader::kBytes + tokens.size() * header.width);
-  std::byte* at = file.data() + TokenFileHeader::kBytes;
-  for (std::size_t i = 0; i < tokens.size(); ++i, at += header.width) {
-    if (tokens[i] >= header.vocabulary)
-      throw ConfigError(text("token ", tokens[i], " at position ", i, ", but the vocabulary has ", header.vocabulary));
-    std::memcpy(at, &tokens[i], header.width);  // little-endian
-  }
-  header.content = hash_bytes(std::span(file).subspan(TokenFileHeader::kBytes));
-  const std::vector<std::byte> head = encoded(header);
-  std::copy(head.begin(), head.end(), file.begin());
-  write_atomically(path, file);
+std::vector<std::byte> encode_token_header(const TokenFileInfo& info) {
+  ATOLL_CHECK(info.vocabulary > 0 && info.vocabulary <= kMaxVocabulary, "vocabulary ", info.vocabulary);
+  ATOLL_CHECK(info.token_bytes == 2 || info.token_bytes == 4, "tokens of ", info.token_bytes, " bytes");
+  ATOLL_CHECK(info.tokenizer.size() <= kTokenizerNameLimit && info.split.size() <= kSplitLimit, info.tokenizer, ", ",
+              info.split);
+  ByteWriter out;
+  out.bytes(std::as_bytes(std::span(kMagic))).u32(kTokenFileVersion).u32(kTokenHeaderBytes);
+  out.u32(info.vocabulary).u32(info.token_bytes).u64(info.tokens);
+  out.hash(info.payload_hash).hash(info.tokenizer_hash).hash(info.set_hash);
+  out.string(info.tokenizer).string(info.split);
+  out.bytes(std::vector<std::byte>(kHashedBytes - out.size()));
+  out.hash(hash_bytes(out.view()));
+  return out.take();
 }
 
-TokenFile::TokenFile(const std::filesystem::path& path, const std::string& split) : path_(path) {
-  const std::span<const std::byte> all = map_file(path);
-  map_ = all.data();
-  mapped_ = all.size();
-  try {
-    header_ = decoded(all.first(TokenFileHeader::kBytes), path.string());
-    const auto body = all.subspan(TokenFileHeader::kBytes);
-    if (header_.tokens > body.size() / header_.width || body.size() != header_.tokens * header_.width)
-      throw ConfigError(text(path.string(), ": ", body.size(), " bytes of tokens, the header says ", header_.tokens, " tokens of ", header_.width,
-                             " bytes: the file was cut short or grew", kPrepare));
-    if (header_.split != split)
-      throw ConfigError(text(path.string(), ": it holds the split \"", header_.split, "\", expected \"", split, "\""));
-    if (hash_bytes(body) != header_.content) throw ConfigError(text(path.string(), ": the checksum of its tokens is wrong: the file is damaged", kPrepare));
-  } catch (...) {
-    munmap(const_cast<std::byte*>(map_), mapped_);
-    throw;
-  }
+TokenFileInfo decode_token_header(std::span<const std::byte> bytes, const std::string& name) {
+  ByteReader in(bytes, ByteSource::file(name));
+  check_beginning(in);
+  ByteReader at_end(bytes.subspan(kHashedBytes, sizeof(Hash128)), ByteSource::file(name));
+  if (at_end.hash("header hash") != hash_bytes(bytes.first(kHashedBytes)))
+    in.fail(text("the header's checksum does not fit it: its bytes have changed; ", kRemedy));
+
+  // From here on the header is what somebody wrote; but not everybody is atoll.
+  if (const auto size = in.u32("header bytes"); size != kTokenHeaderBytes)
+    in.fail(
+        text("has a header of ", size, " bytes, but version ", kTokenFileVersion, " has one of ", kTokenHeaderBytes));
+  TokenFileInfo info;
+  info.vocabulary = in.u32("vocabulary");
+  info.token_bytes = in.u32("bytes a token");
+  info.tokens = in.u64("tokens");
+  info.payload_hash = in.hash("payload hash");
+  info.tokenizer_hash = in.hash("tokenizer hash");
+  info.set_hash = in.hash("set hash");
+  info.tokenizer = in.string("tokenizer", kTokenizerNameLimit);
+  info.split = in.string("split", kSplitLimit);
+  if (info.vocabulary == 0 || info.vocabulary > kMaxVocabulary)
+    in.fail(text("the vocabulary is ", info.vocabulary, ", but it must be from 1 to ", kMaxVocabulary));
+  if (info.token_bytes != 2 && info.token_bytes != 4)
+    in.fail(text("a token has ", info.token_bytes, " bytes, but it must have 2 or 4"));
+  return info;
 }
 
-TokenFile::TokenFile(TokenFile&& other) noexcept
-    : path_(std::move(other.path_)), header_(std::move(other.header_)), map_(std::exchange(other.map_, nullptr)), mapped_(other.mapped_) {}
-
-TokenFile::~TokenFile() {
-  if (map_ != nullptr) munmap(const_cast<std::byte*>(map_), mapped_);
+TokenFile::TokenFile(const std::filesystem::path& path, Check check)
+    : file_(path), info_(decode_token_header(file_.bytes(), path.string())) {
+  payload_ = file_.bytes().subspan(kTokenHeaderBytes);
+  if (payload_.size() % info_.token_bytes != 0 || payload_.size() / info_.token_bytes != info_.tokens)
+    throw ConfigError(text(path.string(), ": holds ", payload_.size(), " bytes of tokens, but its header says ",
+                           info_.tokens, " tokens of ", info_.token_bytes, " bytes: it was ",
+                           payload_.size() / info_.token_bytes < info_.tokens ? "cut short" : "added to", "; ",
+                           kRemedy));
+  if (check == Check::everything) verify();
 }
 
 void TokenFile::read(std::uint64_t first, std::span<std::int32_t> out) const {
-  ATOLL_CHECK(first <= size() && out.size() <= size() - first, "tokens ", first, " + ", out.size(), " of ", size());
-  const std::byte* at = map_ + TokenFileHeader::kBytes + first * header_.width;
-  for (std::int32_t& token : out) {
-    std::uint32_t value = 0;
-    std::memcpy(&value, at, header_.width);
-    token = static_cast<std::int32_t>(value);
-    at += header_.width;
-  }
+  ATOLL_CHECK(first <= info_.tokens && out.size() <= info_.tokens - first, "tokens ", first, " and ", out.size(),
+              " more of ", info_.tokens);
+  const std::byte* const from = payload_.data() + first * info_.token_bytes;
+  info_.token_bytes == 2 ? widen<std::uint16_t>(from, out) : widen<std::uint32_t>(from, out);
+}
+
+void TokenFile::verify() const {
+  const std::string name = path().string();
+  if (const Hash128 found = hash_bytes(payload_); found != info_.payload_hash)
+    throw ConfigError(text(name, ": the tokens' checksum is ", found.hex(), ", but the header says ",
+                           info_.payload_hash.hex(), ": bytes have changed; ", kRemedy));
+  const std::size_t wrong = info_.token_bytes == 2 ? first_above<std::uint16_t>(payload_, info_.vocabulary)
+                                                   : first_above<std::uint32_t>(payload_, info_.vocabulary);
+  if (wrong == info_.tokens) return;
+  std::int32_t id = 0;
+  read(wrong, {&id, 1});
+  throw ConfigError(text(name, ": token ", wrong, " is ", static_cast<std::uint32_t>(id),
+                         ", but it must be below the vocabulary (", info_.vocabulary,
+                         "): whoever wrote the file made a mistake"));
 }
 
 }  // namespace atl

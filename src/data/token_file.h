@@ -1,48 +1,61 @@
-// Token file: one split of a prepared text, memory-mapped.  Format: docs/token_file.md, which is the authority.
+// TokenFile: one split of a text as token ids, memory-mapped and checked.
+//
+// The bytes are written in docs/token_file.md, which is the authority.  Written by data/token_writer.h.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/hash.h"
+#include "data/mapped_file.h"
 
 namespace atl {
 
-struct TokenFileHeader {
-  static constexpr std::size_t kBytes = 128;
-  std::uint32_t width = 2;         // bytes a token: 2 or 4
-  std::uint32_t vocabulary = 256;  // every token is below it
+constexpr std::size_t kTokenHeaderBytes = 256;
+constexpr std::uint32_t kTokenFileVersion = 1;
+constexpr std::size_t kTokenizerNameLimit = 96;       // bytes
+constexpr std::uint32_t kMaxVocabulary = 0x7FFFFFFF;  // ids fit into int32
+
+struct TokenFileInfo {
+  std::uint32_t vocabulary = 0;   // ids are below it
+  std::uint32_t token_bytes = 2;  // 2 or 4
   std::uint64_t tokens = 0;
-  Hash128 tokenizer;               // of its name and model
-  Hash128 content;                 // of the tokens' bytes
-  std::string split;               // "train" or "val", at most 16 bytes
+  Hash128 payload_hash;    // XXH3-128 of all token bytes
+  Hash128 tokenizer_hash;  // of the tokenizer's model; what ids mean
+  Hash128 set_hash;        // the same in the files of one `prepare`; zero: not known
+  std::string tokenizer;   // "bytes", "spm:english.model": for people
+  std::string split;       // "train", "val"
 };
 
-// Writes header and tokens aside and renames.  Throws ConfigError (disk full ..., or a token that is not below the vocabulary).
-void write_token_file(const std::filesystem::path& path, TokenFileHeader header, std::span<const std::uint32_t> tokens);
+// The header as it stands in a file.  Throws Bug for what no file may hold.
+std::vector<std::byte> encode_token_header(const TokenFileInfo& info);
+// Throws ConfigError that begins with `name` unless `bytes` begin with a whole and sound header.
+TokenFileInfo decode_token_header(std::span<const std::byte> bytes, const std::string& name);
 
-// Read-only; the file must not change while it is open.
 class TokenFile {
  public:
-  // Throws ConfigError: not there, no token file, other version, cut short or too long, wrong checksum (which reads all of it
-  // once), not the split that is expected.
-  TokenFile(const std::filesystem::path& path, const std::string& split);
-  ~TokenFile();
-  TokenFile(TokenFile&& other) noexcept;
-  TokenFile& operator=(TokenFile&&) = delete;
+  // What is looked at when a file is opened.  `everything` also reads all of it once (checksum, ids below the
+  // vocabulary): a second for some GB that are in memory, as long as the disk takes for those that are not.
+  enum class Check { header_and_length, everything };
 
-  const TokenFileHeader& header() const { return header_; }
-  std::uint64_t size() const { return header_.tokens; }
-  const std::filesystem::path& path() const { return path_; }
-  // Tokens [first, first + out.size()), written to out.  Throws Bug past the end.
+  // Throws ConfigError: which file, what was found, what must hold, what to do.
+  explicit TokenFile(const std::filesystem::path& path, Check check = Check::everything);
+
+  const TokenFileInfo& info() const { return info_; }
+  const std::filesystem::path& path() const { return file_.path(); }
+
+  // Tokens [first, first + out.size()) into `out`.  Throws Bug past the end.  Any number of threads at once.
   void read(std::uint64_t first, std::span<std::int32_t> out) const;
+  // Checksum, and ids below the vocabulary.  Throws ConfigError.
+  void verify() const;
 
  private:
-  std::filesystem::path path_;
-  TokenFileHeader header_;
-  const std::byte* map_ = nullptr;
-  std::size_t mapped_ = 0;
+  MappedFile file_;
+  TokenFileInfo info_;
+  std::span<const std::byte> payload_;
 };
 
 }  // namespace atl
