@@ -84,12 +84,27 @@ std::vector<Chunk> chunk_plan(std::size_t n, int sites, std::size_t block) {
   return chunks;
 }
 
+std::size_t exchange_block(const Codec& codec, const Codec& mean_codec) { return std::lcm(codec.block(), mean_codec.block()); }
+
+bool travels_inline(std::size_t payload_bytes) {
+  constexpr std::size_t kLargestInline = 4096;
+  return payload_bytes <= kLargestInline;
+}
+
+std::uint64_t sent_payload_bytes(std::size_t n, int rank, int sites, const Codec& codec, const Codec& mean_codec) {
+  const auto others = static_cast<std::uint64_t>(sites - 1);
+  const std::size_t payload = codec.encoded_bytes(n);
+  if (travels_inline(payload) || sites <= 2) return payload * others;
+  const Chunk own = chunk_plan(n, sites, exchange_block(codec, mean_codec))[static_cast<std::size_t>(rank)];
+  return payload - codec.encoded_bytes(own.count) + mean_codec.encoded_bytes(own.count) * others;
+}
+
 void exchange_mean(std::span<const std::span<const std::byte>> payloads, std::span<const std::uint64_t> weights,
                    const Codec& codec, const Codec& mean_codec, std::span<float> mean) {
   if (payloads.size() < 3) return average(payloads, weights, codec, mean);
   std::vector<std::span<const std::byte>> parts(payloads.size());
   std::vector<std::byte> encoded;
-  for (const Chunk& chunk : chunk_plan(mean.size(), static_cast<int>(payloads.size()), std::lcm(codec.block(), mean_codec.block()))) {
+  for (const Chunk& chunk : chunk_plan(mean.size(), static_cast<int>(payloads.size()), exchange_block(codec, mean_codec))) {
     for (std::size_t r = 0; r < payloads.size(); ++r)
       parts[r] = payloads[r].subspan(codec.encoded_bytes(chunk.offset), codec.encoded_bytes(chunk.count));
     const auto owned = mean.subspan(chunk.offset, chunk.count);

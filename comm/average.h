@@ -29,6 +29,17 @@ struct Chunk {
 };
 std::vector<Chunk> chunk_plan(std::size_t n, int sites, std::size_t block);
 
+// Splits must fall on multiples of it: the least common multiple of both codecs' blocks.
+std::size_t exchange_block(const Codec& codec, const Codec& mean_codec);
+
+// A payload of at most 4096 bytes travels with its header, to everybody; all average it themselves.
+bool travels_inline(std::size_t payload_bytes);
+
+// Payload bytes that a site hands to the transport for one slot of n values, without headers.
+//   one site: 0; inline: the payload to each other site; two sites: the payload; more: the payload without the own chunk, and
+//   the own chunk's mean to each other site.
+std::uint64_t sent_payload_bytes(std::size_t n, int rank, int sites, const Codec& codec, const Codec& mean_codec);
+
 // What an exchange among payloads.size() sites computes, for one whole slot: two sites or one average directly; with three
 // or more every chunk's mean goes through `mean_codec` (encoded by its owner, decoded by all).  The block for the plan is
 // the least common multiple of both codecs' blocks.

@@ -30,7 +30,9 @@ struct Outgoing {
   std::uint64_t tokens = 1;      // trained since this slot's last exchange: the weight in the mean; > 0
   bool finite = true;            // false: the payload holds a NaN or an infinity; nobody applies this exchange
   bool first_of_group = true;    // false: goes with the exchange before it (later buckets of one DDP step): no header of its own
-  int next_slot = -1;            // the slot of the exchange after this one when that is certain (its receives are posted early); -1: not known
+  // The exchange after this one, when that is certain (a promise; its receives are posted early).  -1: not known.
+  int next_slot = -1;
+  bool next_first_of_group = true;
   Hash128 global_hash;           // of the Θ span and its outer state; must agree
 };
 

@@ -1,7 +1,6 @@
 #include "comm/in_process.h"
 
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "base/clock.h"
@@ -79,15 +78,8 @@ std::string InProcessHub::State::absent(const Pending& exchange) const {
   return ranks;
 }
 
-// As the link sends: two sites swap payloads; more send every chunk but their own, and their chunk's mean to all others.
 std::uint64_t InProcessHub::State::sent_bytes(int rank, int slot) const {
-  const std::size_t n = config.slots[static_cast<std::size_t>(slot)].values;
-  if (config.sites == 1) return 0;
-  if (config.sites == 2) return codec->encoded_bytes(n);
-  const auto block = std::lcm(codec->block(), mean_codec->block());
-  const Chunk own = chunk_plan(n, config.sites, block)[static_cast<std::size_t>(rank)];
-  return codec->encoded_bytes(n) - codec->encoded_bytes(own.count) +
-         mean_codec->encoded_bytes(own.count) * static_cast<std::uint64_t>(config.sites - 1);
+  return sent_payload_bytes(config.slots[static_cast<std::size_t>(slot)].values, rank, config.sites, *codec, *mean_codec);
 }
 
 InProcessHub::InProcessHub(Config config) : state_(std::make_unique<State>()) {

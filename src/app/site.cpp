@@ -128,6 +128,7 @@ void Site::send_bucket(int b) {
                   .finite = kernels::all_finite(gradient, place),
                   .first_of_group = first,
                   .next_slot = !last ? b + 1 : (t_ < settings_.steps ? 0 : -1),
+                  .next_first_of_group = last,
                   .global_hash = first && t_ % kHashEvery == 1 ? global_hash() : Hash128{}});
   sent_[static_cast<std::size_t>(b)] = {.after = t_, .round = static_cast<std::uint32_t>(t_), .delta_norm = 0};
   due_.push_back(b);

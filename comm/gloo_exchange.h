@@ -1,0 +1,102 @@
+// GlooExchange: the exchanges of one generation, one at a time (docs/link.md, "Sync" and "One exchange").
+//
+// All members call the same functions in the same order.  After any exception the process ends; what was not answered is
+// sent again by the trainer's client.  For the exchange thread alone.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/average.h"
+#include "comm/gloo_transport.h"
+#include "comm/header.h"
+#include "comm/link_protocol.h"
+
+namespace atl::link {
+
+// What is thrown when sites do not fit together; the run ends.  Not for lost connections.
+class Refused : public std::runtime_error {
+ public:
+  Refused(Kind which, const std::string& reason) : std::runtime_error(reason), kind(which) {}
+  Kind kind;
+};
+
+class GlooExchange {
+ public:
+  struct Setup {
+    std::vector<std::string> sites;  // names in rank order
+    std::uint32_t generation = 1;
+    Hash128 layout_hash, settings_hash;
+    std::size_t piece_bytes = 16U << 20U;
+    const Codec* codec = nullptr;       // must outlive this
+    const Codec* mean_codec = nullptr;
+    Segment segment;
+    std::byte* memory = nullptr;        // segment.bytes
+  };
+  GlooExchange(GlooTransport& transport, Setup setup);
+
+  // First of all.  `completed`: number of this site's last completed exchange, its slot and tokens.
+  // All equal: nothing happens.  Else those behind (by one) must have SEND completed + 1 (`pending`, asked for when needed), whose out area is
+  // filled from a site ahead.  Returns that exchange's tokens when this site was behind.
+  std::optional<std::uint64_t> sync(std::uint64_t completed, int slot, std::uint64_t tokens, const std::function<Send()>& pending);
+
+  struct Result {
+    std::uint64_t tokens = 0, payload_bytes = 0, header_bytes = 0;
+  };
+  // The whole exchange: when it returns out is whole and nothing of in is read any more.  Throws Refused (headers disagree, not finite).
+  Result run(const Send& send);
+  // A header of kind finish to all and from all.
+  void finish(std::uint64_t number);
+
+  std::atomic<int>& waiting_for() { return waiting_for_; }  // a rank; -1 nobody; -2 some peer that takes nothing
+
+ private:
+  struct Piece {
+    Chunk chunk;          // values of the slot
+    int stream = 0;
+    std::uint32_t index = 0;
+  };
+  struct Posted {  // receives of the exchange to come
+    std::uint64_t number = 0;
+    int slot = -1;
+    bool with_header = false;
+    std::vector<GlooTransport::Receive> headers;                 // a rank (own: empty)
+    std::vector<std::vector<GlooTransport::Receive>> payloads;   // a rank, a piece
+    std::vector<std::vector<GlooTransport::Receive>> means;      // a rank, a piece
+  };
+
+  bool is_inline(int slot) const;
+  bool with_header(int slot, bool first_of_group) const;
+  std::vector<Piece> pieces_of(Chunk chunk, const Codec& codec) const;
+  std::vector<int> others() const;
+  const Segment::Slot& slot_of(int slot) const { return setup_.segment.slots[static_cast<std::size_t>(slot)]; }
+  std::string name(int rank) const { return setup_.sites[static_cast<std::size_t>(rank)]; }
+  std::span<std::byte> in(int slot) const;
+  std::span<float> out(int slot) const;
+  std::uint64_t tag(int kind, std::uint64_t number, int slot, std::uint32_t piece) const;
+
+  void post(std::uint64_t number, int slot, bool first_of_group);
+  void post_headers(std::uint64_t number);
+  std::vector<Header> swap_headers(const Header& mine, std::span<const std::byte> payload);
+  void check(const Header& mine, const std::vector<Header>& all) const;
+  void swap(const Send& send, Result& result);
+  void through_owners(const Send& send, Result& result);
+  void average_inline(const Send& send);
+
+  GlooTransport& transport_;
+  Setup setup_;
+  std::size_t inline_bytes_ = 0;                // the largest payload that travels with a header
+  std::vector<std::vector<std::byte>> header_in_;  // a rank
+  std::vector<std::byte> header_out_;
+  std::vector<std::byte> arena_;                // where payloads and encoded means arrive
+  std::vector<std::byte> encoded_mean_;
+  std::vector<std::uint64_t> weights_;          // of the current group
+  Posted posted_;
+  bool header_next_ = true;                     // the first exchange after a sync always has one
+  std::atomic<int> waiting_for_{-1};
+};
+
+}  // namespace atl::link

@@ -1,0 +1,69 @@
+// GlooTransport: the connections of one generation: C contexts, each with a device (thread, epoll loop) of its own.
+//
+// One message is one operation with its own tag; both sides must use equal sizes (docs/link.md, invariant 6).  Any failure is an exception of Gloo's;
+// the link process then ends, so nothing is ever taken down in order.  For the exchange thread alone.
+#pragma once
+#include <gloo/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/store.h"
+
+namespace atl::link {
+
+struct WireBytes {
+  std::uint64_t sent = 0, retransmitted = 0;  // sent includes retransmitted; TCP payload, without IP and TCP headers
+};
+
+class GlooTransport {
+ public:
+  // Blocks until all are connected (the caller's deadline is the front thread's).  `prefix` of the rendezvous keys is new in every generation.
+  GlooTransport(FileStore& store, const std::string& prefix, const std::string& address, int rank, int sites, int streams);
+  ~GlooTransport();
+
+  int rank() const { return rank_; }
+  int sites() const { return sites_; }
+  int streams() const { return static_cast<int>(contexts_.size()); }
+
+  // A receive that is posted; the memory must stay until wait() has returned.
+  class Receive {
+   public:
+    Receive() = default;
+    void wait(std::atomic<int>& waiting_for);  // leaves the sender's rank there meanwhile
+
+   private:
+    friend class GlooTransport;
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+    int from_ = -1;
+  };
+  Receive receive(int from, std::uint64_t tag, int stream, std::byte* data, std::size_t bytes);
+
+  // Sends to each of `to`; the memory must stay until wait_sends() has returned.
+  void send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data, std::size_t bytes);
+  void wait_sends(std::atomic<int>& waiting_for);
+
+  WireBytes wire_bytes() const;  // of this process's connections
+
+ private:
+  int rank_, sites_;
+  std::vector<std::shared_ptr<gloo::Context>> contexts_;
+  struct Sending {
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+    int copies = 0;
+  };
+  std::vector<Sending> sending_;
+  std::vector<int> sockets_;
+};
+
+// Sum of TCP_INFO over `sockets`.  In a file of its own: <linux/tcp.h> and <netinet/tcp.h> exclude each other.
+WireBytes tcp_bytes(const std::vector<int>& sockets);
+// This process's connected TCP sockets, from its descriptor table.
+std::vector<int> tcp_sockets();
+
+}  // namespace atl::link
