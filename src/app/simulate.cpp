@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/in_process.h"
+#include "inner/transformer_inner.h"
 
 namespace atl {
 namespace {

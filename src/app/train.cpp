@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "comm/link_client.h"
+#include "inner/transformer_inner.h"
 
 namespace atl {
 namespace {
