@@ -29,7 +29,8 @@ Weights in_double(std::span<const std::uint64_t> tokens) {
 bool aligned(const std::byte* bytes) { return reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) == 0; }
 
 // fp32 payloads are read where they lie.
-void average_floats(std::span<const std::span<const std::byte>> payloads, const Weights& weights, std::span<float> mean) {
+void average_floats(std::span<const std::span<const std::byte>> payloads, const Weights& weights,
+                    std::span<float> mean) {
   std::vector<const float*> inputs;
   for (const auto& payload : payloads) inputs.push_back(reinterpret_cast<const float*>(payload.data()));
   kernels::weighted_mean(inputs, weights.each, weights.total, mean, {});
@@ -46,7 +47,8 @@ void average_decoded(std::span<const std::span<const std::byte>> payloads, const
   for (std::size_t offset = 0; offset < mean.size(); offset += part) {
     const std::size_t n = std::min(part, mean.size() - offset);
     for (std::size_t r = 0; r < payloads.size(); ++r)
-      codec.decode(payloads[r].subspan(codec.encoded_bytes(offset), codec.encoded_bytes(n)), std::span(decoded[r]).first(n));
+      codec.decode(payloads[r].subspan(codec.encoded_bytes(offset), codec.encoded_bytes(n)),
+                   std::span(decoded[r]).first(n));
     kernels::weighted_mean(inputs, weights.each, weights.total, mean.subspan(offset, n), {});
   }
 }
@@ -55,15 +57,17 @@ void average_decoded(std::span<const std::span<const std::byte>> payloads, const
 
 void average(std::span<const std::span<const std::byte>> payloads, std::span<const std::uint64_t> weights,
              const Codec& codec, std::span<float> mean) {
-  ATOLL_CHECK(!payloads.empty() && payloads.size() == weights.size(), payloads.size(), " payloads, ", weights.size(), " weights");
+  ATOLL_CHECK(!payloads.empty() && payloads.size() == weights.size(), payloads.size(), " payloads, ", weights.size(),
+              " weights");
   const std::size_t bytes = codec.encoded_bytes(mean.size());
   for (std::size_t r = 0; r < payloads.size(); ++r)
     if (payloads[r].size() != bytes)
-      throw LinkError(text("rank ", r, ": a payload of ", mean.size(), " values in ", codec.name(), " has ", payloads[r].size(),
-                           " bytes, expected ", bytes));
+      throw LinkError(text("rank ", r, ": a payload of ", mean.size(), " values in ", codec.name(), " has ",
+                           payloads[r].size(), " bytes, expected ", bytes));
   const Weights in_fp64 = in_double(weights);
   if (mean.empty()) return;
-  const bool in_place = codec.name() == "fp32" && std::all_of(payloads.begin(), payloads.end(), [](const auto& p) { return aligned(p.data()); });
+  const bool in_place = codec.name() == "fp32" &&
+                        std::all_of(payloads.begin(), payloads.end(), [](const auto& p) { return aligned(p.data()); });
   if (in_place)
     average_floats(payloads, in_fp64, mean);
   else
@@ -84,7 +88,9 @@ std::vector<Chunk> chunk_plan(std::size_t n, int sites, std::size_t block) {
   return chunks;
 }
 
-std::size_t exchange_block(const Codec& codec, const Codec& mean_codec) { return std::lcm(codec.block(), mean_codec.block()); }
+std::size_t exchange_block(const Codec& codec, const Codec& mean_codec) {
+  return std::lcm(codec.block(), mean_codec.block());
+}
 
 bool travels_inline(std::size_t payload_bytes) {
   constexpr std::size_t kLargestInline = 4096;
@@ -104,7 +110,8 @@ void exchange_mean(std::span<const std::span<const std::byte>> payloads, std::sp
   if (payloads.size() < 3) return average(payloads, weights, codec, mean);
   std::vector<std::span<const std::byte>> parts(payloads.size());
   std::vector<std::byte> encoded;
-  for (const Chunk& chunk : chunk_plan(mean.size(), static_cast<int>(payloads.size()), exchange_block(codec, mean_codec))) {
+  for (const Chunk& chunk :
+       chunk_plan(mean.size(), static_cast<int>(payloads.size()), exchange_block(codec, mean_codec))) {
     for (std::size_t r = 0; r < payloads.size(); ++r)
       parts[r] = payloads[r].subspan(codec.encoded_bytes(chunk.offset), codec.encoded_bytes(chunk.count));
     const auto owned = mean.subspan(chunk.offset, chunk.count);

@@ -11,14 +11,16 @@
 namespace atl {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "payloads are little-endian and are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "payloads are little-endian and are written as they lie in memory");
 
 void check_encode(std::string_view codec, std::size_t want, std::size_t got) {
   ATOLL_CHECK(want == got, codec, ": room for ", got, " bytes, ", want, " needed");
 }
 
 void check_decode(std::string_view codec, std::size_t want, std::size_t got, std::size_t n) {
-  if (want != got) throw LinkError(text("a payload of ", n, " values in ", codec, " has ", got, " bytes, expected ", want));
+  if (want != got)
+    throw LinkError(text("a payload of ", n, " values in ", codec, " has ", got, " bytes, expected ", want));
 }
 
 class Fp32 final : public Codec {

@@ -20,10 +20,11 @@ class Codec {
   virtual std::string_view name() const = 0;
   // Values that must stay together: a split of a span must fall on a multiple of it.  1 for fp32 and bf16.
   virtual std::size_t block() const = 0;
-  // Bytes for n values; a pure function of n (dense codecs).  encoded_bytes(a + b) == encoded_bytes(a) + encoded_bytes(b)
-  // when a is a multiple of block().
+  // Bytes for n values; a pure function of n (dense codecs).  encoded_bytes(a + b) == encoded_bytes(a) +
+  // encoded_bytes(b) when a is a multiple of block().
   virtual std::size_t encoded_bytes(std::size_t n) const = 0;
-  // values [n] at `place`, out [encoded_bytes(n)] on the host; returns when out is complete.  Throws Bug on a wrong size.
+  // values [n] at `place`, out [encoded_bytes(n)] on the host; returns when out is complete.  Throws Bug on a wrong
+  // size.
   virtual void encode(std::span<const float> values, Place place, std::span<std::byte> out) const = 0;
   // bytes [encoded_bytes(n)], out [n], both on the host.  Throws LinkError on a wrong size.
   virtual void decode(std::span<const std::byte> bytes, std::span<float> out) const = 0;

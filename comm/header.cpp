@@ -17,7 +17,9 @@ std::uint64_t checksum(std::span<const std::byte> bytes) { return hash_bytes(byt
 
 std::string shown(const Hash128& hash) { return hash.hex(); }
 template <class T>
-std::string shown(const T& value) { return text(value); }
+std::string shown(const T& value) {
+  return text(value);
+}
 
 }  // namespace
 
@@ -25,7 +27,12 @@ std::array<std::byte, Header::kBytes> encode(const Header& header) {
   ByteWriter out;
   out.u32(kMagic).u16(kVersion).u8(static_cast<std::uint8_t>(header.kind));
   out.u8(static_cast<std::uint8_t>((header.finite ? kFinite : 0) | (header.first_of_group ? kFirstOfGroup : 0)));
-  out.u32(header.generation).u32(header.slot).u64(header.number).u64(header.step).u64(header.tokens).u64(header.payload_bytes);
+  out.u32(header.generation)
+      .u32(header.slot)
+      .u64(header.number)
+      .u64(header.step)
+      .u64(header.tokens)
+      .u64(header.payload_bytes);
   out.u32(header.round).u32(0);
   out.hash(header.layout_hash).hash(header.settings_hash).hash(header.global_hash).u64(0).u64(0);
   ATOLL_CHECK(out.size() == kChecked, out.size(), " bytes");
@@ -38,11 +45,13 @@ std::array<std::byte, Header::kBytes> encode(const Header& header) {
 Header decode_header(std::span<const std::byte> bytes, const std::string& from) {
   ByteReader in(bytes, ByteSource::link("header from " + from));
   if (bytes.size() != Header::kBytes) in.fail(text("it has ", bytes.size(), " bytes, expected ", Header::kBytes));
-  if (const auto magic = in.u32("magic"); magic != kMagic) in.fail(text("magic ", magic, ", expected ", kMagic, ": this is no atoll link"));
+  if (const auto magic = in.u32("magic"); magic != kMagic)
+    in.fail(text("magic ", magic, ", expected ", kMagic, ": this is no atoll link"));
   if (const auto version = in.u16("version"); version != kVersion)
     in.fail(text("version ", version, ", expected ", kVersion, ": every site must run the same version of atoll"));
   const std::uint64_t found = ByteReader(bytes.subspan(kChecked), ByteSource::link(from)).u64("checksum");
-  if (found != checksum(bytes)) in.fail(text("checksum ", found, ", expected ", checksum(bytes), ": it was damaged on its way"));
+  if (found != checksum(bytes))
+    in.fail(text("checksum ", found, ", expected ", checksum(bytes), ": it was damaged on its way"));
 
   Header header;
   const std::uint8_t kind = in.u8("kind"), flags = in.u8("flags");
@@ -66,7 +75,8 @@ Header decode_header(std::span<const std::byte> bytes, const std::string& from) 
   return header;
 }
 
-std::optional<std::string> disagreement(const Header& a, const std::string& a_name, const Header& b, const std::string& b_name) {
+std::optional<std::string> disagreement(const Header& a, const std::string& a_name, const Header& b,
+                                        const std::string& b_name) {
   std::optional<std::string> found;
   const auto compare = [&](const char* field, const auto& x, const auto& y) {
     if (!found && !(x == y)) found = text(field, " is ", shown(x), " at ", a_name, ", but ", shown(y), " at ", b_name);

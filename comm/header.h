@@ -21,7 +21,7 @@ struct Header {
   bool finite = true;
   bool first_of_group = true;
   std::uint32_t generation = 0;
-  std::uint64_t number = 0;         // data: the exchange's; sync: the last completed
+  std::uint64_t number = 0;  // data: the exchange's; sync: the last completed
   std::uint32_t slot = 0;
   std::uint32_t round = 0;
   std::uint64_t step = 0;
@@ -33,11 +33,13 @@ struct Header {
 };
 
 std::array<std::byte, Header::kBytes> encode(const Header& header);
-// Throws LinkError that says which check failed, with what was found and expected.  `from` names the sender in the text.
+// Throws LinkError that says which check failed, with what was found and expected.  `from` names the sender in the
+// text.
 Header decode_header(std::span<const std::byte> bytes, const std::string& from);
 
-// The first field in which the two differ and must not, in words with both values and both names; nothing if they agree.
-// step, tokens and finite may differ.
-std::optional<std::string> disagreement(const Header& a, const std::string& a_name, const Header& b, const std::string& b_name);
+// The first field in which the two differ and must not, in words with both values and both names; nothing if they
+// agree. step, tokens and finite may differ.
+std::optional<std::string> disagreement(const Header& a, const std::string& a_name, const Header& b,
+                                        const std::string& b_name);
 
 }  // namespace atl

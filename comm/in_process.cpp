@@ -17,7 +17,7 @@ struct Pending {
   std::vector<std::optional<Header>> headers;  // a rank
   int sent = 0, taken = 0;
   bool done = false;
-  std::string settings_error, link_error;      // at most one is set: what every wait throws
+  std::string settings_error, link_error;  // at most one is set: what every wait throws
   std::uint64_t tokens = 0;
 };
 
@@ -36,8 +36,8 @@ struct InProcessHub::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<SiteState> sites;
-  std::vector<std::vector<float>> means;        // a slot; computed when the last site has sent
-  std::map<std::uint64_t, Pending> pending;     // by number
+  std::vector<std::vector<float>> means;     // a slot; computed when the last site has sent
+  std::map<std::uint64_t, Pending> pending;  // by number
   int finished = 0;
   std::vector<std::unique_ptr<InProcess>> endpoints;
 
@@ -61,8 +61,8 @@ void InProcessHub::State::complete(std::uint64_t number, Pending& exchange) {
       return;
     }
     if (!header.finite && exchange.settings_error.empty())
-      exchange.settings_error = text("exchange ", number, ": the payload of ", name, " (round ", header.round, ", step ", header.step,
-                                     ") holds a NaN or an infinity: nobody applies it");
+      exchange.settings_error = text("exchange ", number, ": the payload of ", name, " (round ", header.round,
+                                     ", step ", header.step, ") holds a NaN or an infinity: nobody applies it");
     payloads.push_back(sites[r].payloads[static_cast<std::size_t>(exchange.slot)]);
     weights.push_back(header.tokens);
     exchange.tokens += header.tokens;
@@ -79,7 +79,8 @@ std::string InProcessHub::State::absent(const Pending& exchange) const {
 }
 
 std::uint64_t InProcessHub::State::sent_bytes(int rank, int slot) const {
-  return sent_payload_bytes(config.slots[static_cast<std::size_t>(slot)].values, rank, config.sites, *codec, *mean_codec);
+  return sent_payload_bytes(config.slots[static_cast<std::size_t>(slot)].values, rank, config.sites, *codec,
+                            *mean_codec);
 }
 
 InProcessHub::InProcessHub(Config config) : state_(std::make_unique<State>()) {
@@ -125,19 +126,20 @@ void InProcess::send(const Outgoing& out) {
     exchange.slot = out.slot;
   }
   const std::uint64_t bytes = s.sent_bytes(rank_, out.slot);
-  exchange.headers[static_cast<std::size_t>(rank_)] = Header{.kind = Header::Kind::data,
-                                                            .finite = out.finite,
-                                                            .first_of_group = out.first_of_group,
-                                                            .generation = 1,
-                                                            .number = number,
-                                                            .slot = static_cast<std::uint32_t>(out.slot),
-                                                            .round = out.round,
-                                                            .step = out.step,
-                                                            .tokens = out.tokens,
-                                                            .payload_bytes = me.payloads[static_cast<std::size_t>(out.slot)].size(),
-                                                            .layout_hash = {},
-                                                            .settings_hash = {},
-                                                            .global_hash = out.global_hash};
+  exchange.headers[static_cast<std::size_t>(rank_)] =
+      Header{.kind = Header::Kind::data,
+             .finite = out.finite,
+             .first_of_group = out.first_of_group,
+             .generation = 1,
+             .number = number,
+             .slot = static_cast<std::uint32_t>(out.slot),
+             .round = out.round,
+             .step = out.step,
+             .tokens = out.tokens,
+             .payload_bytes = me.payloads[static_cast<std::size_t>(out.slot)].size(),
+             .layout_hash = {},
+             .settings_hash = {},
+             .global_hash = out.global_hash};
   ++me.totals.exchanges;
   me.totals.payload_bytes += bytes;
   if (out.first_of_group) me.totals.header_bytes += Header::kBytes * static_cast<std::uint64_t>(s.config.sites - 1);
@@ -154,11 +156,12 @@ Answer InProcess::wait(int slot) {
   const std::uint64_t number = *in_flight;
   Pending& exchange = s.pending.at(number);
   if (!s.changed.wait_for(lock, s.config.timeout, [&] { return exchange.done; }))
-    throw LinkError(text("exchange ", number, " (slot ", slot, "): no payload from site ", s.absent(exchange), " of ", s.config.sites, " for ",
-                         std::chrono::duration<double>(s.config.timeout).count(), " s"));
+    throw LinkError(text("exchange ", number, " (slot ", slot, "): no payload from site ", s.absent(exchange), " of ",
+                         s.config.sites, " for ", std::chrono::duration<double>(s.config.timeout).count(), " s"));
   const std::string settings_error = exchange.settings_error, link_error = exchange.link_error;
-  const std::uint64_t headers =
-      exchange.headers[static_cast<std::size_t>(rank_)]->first_of_group ? Header::kBytes * static_cast<std::uint64_t>(s.config.sites - 1) : 0;
+  const std::uint64_t headers = exchange.headers[static_cast<std::size_t>(rank_)]->first_of_group
+                                    ? Header::kBytes * static_cast<std::uint64_t>(s.config.sites - 1)
+                                    : 0;
   Answer answer{.mean = s.means[static_cast<std::size_t>(slot)],
                 .number = number,
                 .generation = 1,
@@ -175,7 +178,8 @@ Answer InProcess::wait(int slot) {
   return answer;
 }
 
-// In lockstep (one thread) the others come later: nothing to wait for, since every answer was complete when it was taken.
+// In lockstep (one thread) the others come later: nothing to wait for, since every answer was complete when it was
+// taken.
 void InProcess::finish() {
   InProcessHub::State& s = *hub_.state_;
   const std::lock_guard lock(s.mutex);

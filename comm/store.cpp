@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "base/error.h"
 
@@ -33,7 +34,9 @@ FileStore::FileStore(const std::string& url) {
     fs::create_directories(root_ / part, error);
     if (error) throw ConfigError(text("store.url = \"", url, "\": cannot make folders in it: ", error.message()));
   }
-  const fs::path probe = root_ / ("probe." + std::to_string(getpid()));
+  std::random_device random;
+  own_ = text(std::hex, random(), random());
+  const fs::path probe = root_ / ("probe." + own_);
   const int fd = open(probe.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
   if (fd < 0) throw ConfigError(text("store.url = \"", url, "\": not writable: ", std::strerror(errno)));
   close(fd);
@@ -47,7 +50,7 @@ fs::path FileStore::path_of(const std::string& key) const {
 
 fs::path FileStore::write_aside(const fs::path& target, std::span<const std::byte> value) {
   ATOLL_CHECK(value.size() <= kLargestValue, value.size(), " bytes for ", target.string());
-  const fs::path aside = target.parent_path() / (".aside." + std::to_string(getpid()) + "." + std::to_string(++written_));
+  const fs::path aside = target.parent_path() / (".aside." + own_ + "." + std::to_string(++written_));
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
   const int fd = open(aside.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);

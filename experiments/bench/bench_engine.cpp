@@ -1,6 +1,6 @@
-// bench_engine: what the engine costs.  The same model and samples, once as the bare inner loop and once as a Site of one
-// (delta, outer step, merge, exchange with itself), in turn; medians over repetitions.
-// Last line: ratio=NUMBER, engine's speed over the bare loop's; the goal is 0.97.
+// bench_engine: what the engine costs.  The same model and samples, once as the bare inner loop and once as a Site of
+// one (delta, outer step, merge, exchange with itself), in turn; medians over repetitions. Last line: ratio=NUMBER,
+// engine's speed over the bare loop's; the goal is 0.97.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -77,6 +77,7 @@ int main() {
   const double tokens = static_cast<double>(kSteps * kSequences * model.context);
   std::printf("%zu parameters, %llu steps of %zu x %zu tokens, %d repetitions in turn, medians\n", layout.size(),
               static_cast<unsigned long long>(kSteps), kSequences, model.context, kRepetitions);
-  std::printf("bare inner loop %.0f tokens/s\nengine, M = 1   %.0f tokens/s\n", tokens / median(bare_s), tokens / median(site_s));
+  std::printf("bare inner loop %.0f tokens/s\nengine, M = 1   %.0f tokens/s\n", tokens / median(bare_s),
+              tokens / median(site_s));
   std::printf("ratio=%.3f\n", median(ratios));
 }

@@ -1,5 +1,5 @@
-// launch: one `atoll train` a site on this machine.  The sites share the run folder; this process shows what they write,
-// passes a Ctrl-C on, stops the others when one fails, and joins their summaries.
+// launch: one `atoll train` a site on this machine.  The sites share the run folder; this process shows what they
+// write, passes a Ctrl-C on, stops the others when one fails, and joins their summaries.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -27,7 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> arguments_of(const RunFolder& folder, const RunOptions& options, const std::string& site) {
-  return {"train", folder.config_path().string(), "--site", site, "--out", folder.path().string(), "--join", "--log-level", options.log_level};
+  return {"train",          folder.config_path().string(), "--site", site,
+          "--out",          folder.path().string(),        "--join", "--log-level",
+          options.log_level};
 }
 
 // The run's settings as its sites see them: a store in the run folder, the loopback interface.
@@ -67,7 +69,8 @@ Summary join_summaries(const std::vector<Summary>& sites) {
     }
     if (s.status == RunStatus::interrupted && joined.status == RunStatus::finished) joined.status = s.status;
     if (s.status == RunStatus::finished && s.global_hash != joined.global_hash && joined.status == RunStatus::finished)
-      throw Bug(text("site ", s.site, " ended with Θ ", s.global_hash, ", site ", joined.site, " with ", joined.global_hash));
+      throw Bug(
+          text("site ", s.site, " ended with Θ ", s.global_hash, ", site ", joined.site, " with ", joined.global_hash));
   }
   return joined;
 }
@@ -76,7 +79,8 @@ Summary join_summaries(const std::vector<Summary>& sites) {
 void keep_furthest_model(const fs::path& folder, const std::vector<Summary>& sites) {
   const Summary* best = nullptr;
   for (const Summary& s : sites)
-    if (fs::exists(folder / "sites" / s.site / "model.safetensors") && (best == nullptr || s.rounds > best->rounds)) best = &s;
+    if (fs::exists(folder / "sites" / s.site / "model.safetensors") && (best == nullptr || s.rounds > best->rounds))
+      best = &s;
   if (best == nullptr) return;
   fs::rename(folder / "sites" / best->site / "model.safetensors", folder / "model.safetensors");
   for (const Summary& s : sites) fs::remove(folder / "sites" / s.site / "model.safetensors");
@@ -84,7 +88,8 @@ void keep_furthest_model(const fs::path& folder, const std::vector<Summary>& sit
 
 std::string how_it_ended(const Child& child) {
   const Child::End& end = *child.end();
-  if (end.signal != 0) return text(child.name(), " was killed by signal ", end.signal, " (", strsignal(end.signal), ")");
+  if (end.signal != 0)
+    return text(child.name(), " was killed by signal ", end.signal, " (", strsignal(end.signal), ")");
   return text(child.name(), " ended with exit code ", end.code);
 }
 
@@ -93,8 +98,8 @@ struct Outcome {
   std::string failure;  // how it ended; "" when none failed
 };
 
-// Looks after the sites until the last has ended: a Ctrl-C is passed on, and when a site fails the others are stopped, after a
-// moment in which they can notice it themselves (their own error says more than a SIGTERM).
+// Looks after the sites until the last has ended: a Ctrl-C is passed on, and when a site fails the others are stopped,
+// after a moment in which they can notice it themselves (their own error says more than a SIGTERM).
 class Watch {
  public:
   explicit Watch(std::vector<Child>& children) : children_(children) {}
@@ -102,8 +107,10 @@ class Watch {
   bool once() {  // false when all have ended
     bool any = false;
     for (Child& child : children_) {
-      if (child.running()) any = true;
-      else if (child.end()->code != 0 && outcome_.code == 0) failed(child);
+      if (child.running())
+        any = true;
+      else if (child.end()->code != 0 && outcome_.code == 0)
+        failed(child);
     }
     const double now = steady_seconds();
     if (stop_requested()) tell(SIGINT, now);
@@ -143,7 +150,12 @@ Summary final_summary(const RunConfig& c, const fs::path& folder, const Outcome&
   std::vector<Summary> sites;
   for (const std::string& site : c.sites.names)
     if (auto s = site_summary(folder, site)) sites.push_back(std::move(*s));
-  Summary joined{.name = c.run.name, .method = c.run.method, .command = "launch", .seed = c.run.seed, .status = RunStatus::interrupted, .sites = c.sites.count};
+  Summary joined{.name = c.run.name,
+                 .method = c.run.method,
+                 .command = "launch",
+                 .seed = c.run.seed,
+                 .status = RunStatus::interrupted,
+                 .sites = c.sites.count};
   if (!sites.empty()) joined = join_summaries(sites);  // else no site came as far as training
   if (outcome.code != 0) {
     joined.status = RunStatus::failed;
@@ -157,14 +169,15 @@ Summary final_summary(const RunConfig& c, const fs::path& folder, const Outcome&
 
 int run_launch(const RunConfig& config, const RunOptions& options) {
   watch_for_stop();
-  const RunParts parts = assemble(config);  // what is wrong with settings or data is found here, before a process is started
+  const RunParts parts =
+      assemble(config);  // what is wrong with settings or data is found here, before a process is started
   const RunConfig& c = parts.config;
   RunFolder folder(for_sites(c, options.out), options);
   init_log(options.log_level, "launch", folder.log_path());
   for (const char* part : {"store", "sites"}) fs::remove_all(folder.path() / part);
   fs::create_directories(folder.path() / "store");
-  spdlog::info("method={} sites={} batch={} site_batch={} steps={} out={}", c.run.method, c.sites.count, c.batch, c.site_batch(), c.run.steps,
-               folder.path().string());
+  spdlog::info("method={} sites={} batch={} site_batch={} steps={} out={}", c.run.method, c.sites.count, c.batch,
+               c.site_batch(), c.run.steps, folder.path().string());
 
   const fs::path self = fs::read_symlink("/proc/self/exe");
   std::vector<Child> children;

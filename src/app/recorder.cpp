@@ -47,7 +47,8 @@ void save_model(const std::filesystem::path& file, const RunParts& parts, const 
 
 // ---------------------------------------------------------------------------------------------- records
 
-Recorder::Recorder(const RunParts& parts, RunFolder& folder, Progress* progress, const RunClock& clock, int rank, int line)
+Recorder::Recorder(const RunParts& parts, RunFolder& folder, Progress* progress, const RunClock& clock, int rank,
+                   int line)
     : parts_(parts), folder_(folder), progress_(progress), clock_(clock), rank_(rank), line_(line) {}
 
 void Recorder::stepped(const Site& site) {

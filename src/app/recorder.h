@@ -80,8 +80,8 @@ class Recorder {
   std::optional<RoundRecord> held_;
 };
 
-// Site::collect (after a step, or after the drain) or Site::drain (at the end), timed and recorded.  `modelled_s`: of the moment
-// after it, asked for then; nothing without a modelled clock.
+// Site::collect (after a step, or after the drain) or Site::drain (at the end), timed and recorded.  `modelled_s`: of
+// the moment after it, asked for then; nothing without a modelled clock.
 enum class After { step, end, drain };
 void apply_answers(Site& site, ObservedExchange& exchange, Recorder& recorder, After after,
                    const std::function<std::optional<double>()>& modelled_s = nullptr);

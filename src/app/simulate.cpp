@@ -25,7 +25,6 @@ struct Virtual {
   std::unique_ptr<ObservedExchange> exchange;
   std::unique_ptr<Site> site;
   std::unique_ptr<Recorder> recorder;
-
 };
 
 // Site 0's traffic moves the modelled clock.

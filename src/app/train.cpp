@@ -48,7 +48,8 @@ LinkConfig link_config(const RunParts& parts, const std::string& site, const std
   return link;
 }
 
-// Where this site's summary and (when the run broke off) its Θ go: the run folder, or a site's part of one that launch made.
+// Where this site's summary and (when the run broke off) its Θ go: the run folder, or a site's part of one that launch
+// made.
 std::filesystem::path own_folder(const RunFolder& folder, const RunOptions& options, const std::string& site) {
   return options.join ? folder.path() / "sites" / site : folder.path();
 }
@@ -66,8 +67,9 @@ int run_train(const RunConfig& config, const RunOptions& options, const std::str
   init_log(options.log_level, name, folder.log_path());
   const std::filesystem::path own = own_folder(folder, options, name);
   std::filesystem::create_directories(own);
-  spdlog::info("method={} sites={} params={} steps={} batch={} site_batch={} backend=\"{}\"", c.run.method, c.sites.count,
-               parts.plan.layout.size(), c.run.steps, c.batch, c.site_batch(), describe_backend(c.inner));
+  spdlog::info("method={} sites={} params={} steps={} batch={} site_batch={} backend=\"{}\"", c.run.method,
+               c.sites.count, parts.plan.layout.size(), c.run.steps, c.batch, c.site_batch(),
+               describe_backend(c.inner));
 
   std::optional<Progress> progress;  // launch shows its sites itself
   if (!options.join)
@@ -129,7 +131,8 @@ int run_train(const RunConfig& config, const RunOptions& options, const std::str
   if (stop_requested()) {
     link->leave(text("stopped by its user (", stop_reason(), ") after step ", site.steps_done()));
     save_model(own / "model.safetensors", parts, site, inner->place());
-    spdlog::warn("stopped by {} after step {} of {}: {} holds what was reached", stop_reason(), site.steps_done(), c.run.steps, own.string());
+    spdlog::warn("stopped by {} after step {} of {}: {} holds what was reached", stop_reason(), site.steps_done(),
+                 c.run.steps, own.string());
     finish(RunStatus::interrupted, "");
     return 0;
   }

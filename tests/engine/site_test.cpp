@@ -22,18 +22,21 @@ struct Fleet {
   std::unique_ptr<InProcessHub> hub;
   std::vector<std::unique_ptr<Site>> sites;
 
-  Fleet(std::vector<std::unique_ptr<Inner>> models, SiteSettings settings, std::string codec = "fp32") : inners(std::move(models)) {
+  Fleet(std::vector<std::unique_ptr<Inner>> models, SiteSettings settings, std::string codec = "fp32")
+      : inners(std::move(models)) {
     settings.sites = static_cast<int>(inners.size());
     settings.codec = codec;
     const ParamLayout& layout = inners.front()->layout();
     if (settings.fragments.empty()) settings.fragments = {{0, layout.size()}};
-    hub = std::make_unique<InProcessHub>(
-        InProcessHub::Config{.sites = settings.sites, .slots = slots_of(settings, layout), .codec = codec, .mean_codec = codec});
+    hub = std::make_unique<InProcessHub>(InProcessHub::Config{
+        .sites = settings.sites, .slots = slots_of(settings, layout), .codec = codec, .mean_codec = codec});
     for (int m = 0; m < settings.sites; ++m) {
       settings.rank = m;
       settings.name = "site-" + std::to_string(m);
-      sites.push_back(std::make_unique<Site>(settings, *inners[static_cast<std::size_t>(m)], hub->site(m),
-                                             [](std::uint64_t p, std::size_t n) { return Batch{.sequences = n, .length = 1, .tokens = {}, .first_position = p}; }));
+      sites.push_back(std::make_unique<Site>(
+          settings, *inners[static_cast<std::size_t>(m)], hub->site(m), [](std::uint64_t p, std::size_t n) {
+            return Batch{.sequences = n, .length = 1, .tokens = {}, .first_position = p};
+          }));
     }
   }
   void step() {
@@ -62,13 +65,16 @@ SiteSettings mocked(std::uint64_t delay, float alpha, std::uint64_t steps) {
           .optimizer = {.kind = OuterKind::sgd, .lr = 2.0F, .momentum = 0.0F},
           .mix = alpha};
 }
-std::unique_ptr<Inner> falling(int) { return std::make_unique<StubInner>(std::vector<float>{1, 1}, std::vector<float>{2, 2}, 1.0F); }
+std::unique_ptr<Inner> falling(int) {
+  return std::make_unique<StubInner>(std::vector<float>{1, 1}, std::vector<float>{2, 2}, 1.0F);
+}
 
 }  // namespace
 
 TEST_CASE("site: torchft's two fragments, no delay, no mix") {
   Fleet fleet(models(2, falling), mocked(0, 0, 10));
-  const std::vector<float> f0{1, -1, -3, -11, -13, -15, -17, -19, -21, -35}, f1{1, -1, -3, -5, -7, -9, -23, -25, -27, -29};
+  const std::vector<float> f0{1, -1, -3, -11, -13, -15, -17, -19, -21, -35},
+      f1{1, -1, -3, -5, -7, -9, -23, -25, -27, -29};
   for (std::size_t t = 0; t < 10; ++t) {
     CAPTURE(t);
     for (int m = 0; m < 2; ++m) {
@@ -127,9 +133,11 @@ TEST_CASE("site: a drain with answers in flight applies them first") {
   Fleet fleet(models(2, falling), settings);
   for (int t = 0; t < 7; ++t) fleet.step();
   fleet.drain();
-  // fragment 0: sent after 3, applied after 5 (local back to -5, losing 2 steps: alpha = 0), two more steps, sent again in the drain
+  // fragment 0: sent after 3, applied after 5 (local back to -5, losing 2 steps: alpha = 0), two more steps, sent again
+  // in the drain
   CHECK(fleet.sites[0]->global()[0] == -9);
-  // fragment 1: sent after 6 with -11, in flight at the end; applied in the drain, and sent once more for step 7, whose work alpha = 0 dropped
+  // fragment 1: sent after 6 with -11, in flight at the end; applied in the drain, and sent once more for step 7, whose
+  // work alpha = 0 dropped
   CHECK(fleet.sites[0]->global()[1] == -11);
 }
 
@@ -156,9 +164,11 @@ TEST_CASE("site: MaxText's linear model with Nesterov outside") {
 }
 
 TEST_CASE("site: H = 1 with plain averaging is DDP with SGD, to rounding, for 200 steps") {
-  SiteSettings local{.steps = 200, .schedule = {.period = 1, .fragments = 1}, .optimizer = {.kind = OuterKind::sgd, .lr = 1.0F}};
+  SiteSettings local{
+      .steps = 200, .schedule = {.period = 1, .fragments = 1}, .optimizer = {.kind = OuterKind::sgd, .lr = 1.0F}};
   SiteSettings ddp{.steps = 200, .ddp = true};
-  Fleet a(models(2, [](int m) { return maxtext_linear(m); }), local), b(models(2, [](int m) { return maxtext_linear(m); }), ddp);
+  Fleet a(models(2, [](int m) { return maxtext_linear(m); }), local),
+      b(models(2, [](int m) { return maxtext_linear(m); }), ddp);
   for (int t = 0; t < 200; ++t) {
     a.step();
     b.step();
@@ -169,7 +179,8 @@ TEST_CASE("site: H = 1 with plain averaging is DDP with SGD, to rounding, for 20
 
 TEST_CASE("site: M equal sites are one site, bit for bit, with bf16 and fp32 payloads") {
   for (const std::string codec : {"fp32"}) {
-    SiteSettings settings{.steps = 30, .schedule = {.period = 5, .fragments = 1}, .optimizer = {.lr = 0.7F, .momentum = 0.9F}};
+    SiteSettings settings{
+        .steps = 30, .schedule = {.period = 5, .fragments = 1}, .optimizer = {.lr = 0.7F, .momentum = 0.9F}};
     Fleet one(models(1, [](int) { return maxtext_linear(0); }), settings, codec);
     for (int t = 0; t < 30; ++t) one.step();
     one.drain();
@@ -193,5 +204,6 @@ TEST_CASE("site: a loss that is not finite stops with site and step, and the del
   fleet.step();
   fleet.step();
   fleet.sites[0]->step();
-  CHECK_THROWS_WITH_AS(fleet.sites[1]->step(), doctest::Contains("site-1, step 3: the training loss is nan"), ConfigError);
+  CHECK_THROWS_WITH_AS(fleet.sites[1]->step(), doctest::Contains("site-1, step 3: the training loss is nan"),
+                       ConfigError);
 }

@@ -1,4 +1,5 @@
-// LinearInner: y = w x + b with a mean squared error and plain SGD, gradients by hand.  The model of MaxText's DiLoCo test.
+// LinearInner: y = w x + b with a mean squared error and plain SGD, gradients by hand.  The model of MaxText's DiLoCo
+// test.
 #pragma once
 #include <memory>
 #include <vector>
@@ -16,7 +17,10 @@ struct LinearData {
 class LinearInner : public Inner {
  public:
   LinearInner(std::vector<float> w, float b, LinearData data, float lr)
-      : layout_({{"w", {static_cast<std::int64_t>(w.size())}, 0}, {"b", {1}, 0}}), local_(std::move(w)), data_(std::move(data)), lr_(lr) {
+      : layout_({{"w", {static_cast<std::int64_t>(w.size())}, 0}, {"b", {1}, 0}}),
+        local_(std::move(w)),
+        data_(std::move(data)),
+        lr_(lr) {
     local_.push_back(b);
     gradient_.resize(local_.size());
   }

@@ -1,4 +1,5 @@
-// StubInner: parameters that fall by lr * gradient at every step, with a constant gradient; and a loss that the test says.
+// StubInner: parameters that fall by lr * gradient at every step, with a constant gradient; and a loss that the test
+// says.
 #pragma once
 #include <functional>
 #include <vector>
@@ -10,7 +11,10 @@ namespace atl {
 class StubInner : public Inner {
  public:
   StubInner(std::vector<float> start, std::vector<float> gradient, float lr)
-      : layout_({{"p", {static_cast<std::int64_t>(start.size())}, 0}}), local_(std::move(start)), gradient_(std::move(gradient)), lr_(lr) {}
+      : layout_({{"p", {static_cast<std::int64_t>(start.size())}, 0}}),
+        local_(std::move(start)),
+        gradient_(std::move(gradient)),
+        lr_(lr) {}
 
   std::function<double(std::uint64_t)> loss_at = [](std::uint64_t) { return 1.0; };  // of inner step t = 1, 2, ...
 

@@ -17,7 +17,7 @@ inline std::vector<float> normal_values(std::size_t n, std::uint32_t seed, float
 }
 
 // Nothing, one, and around the widths of vectors, warps, CUDA blocks and the kernels' own blocks.
-constexpr std::initializer_list<std::size_t> kSizes{0,   1,    15,   16,   17,   31,   32,   33,    255,
-                                                    256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 8193, 100'003};
+constexpr std::initializer_list<std::size_t> kSizes{0,   1,    15,   16,   17,   31,   32,   33,   255,    256,
+                                                    257, 1023, 1024, 1025, 4095, 4096, 4097, 8193, 100'003};
 
 }  // namespace atl
