@@ -32,7 +32,8 @@ ByteReader opened(std::span<const std::byte> bytes, const std::string& name, std
   if (ByteReader(bytes.last(8), source).u64("checksum") != hash_bytes(body).low) in.fail("its checksum is wrong");
   if (in.u32("magic") != kMagic) in.fail("no record of atoll");
   if (const auto version = in.u16("version"); version != kVersion)
-    in.fail(text("version ", version, ", this program writes ", kVersion, ": every site must run the same version of atoll"));
+    in.fail(text("version ", version, ", this program writes ", kVersion,
+                 ": every site must run the same version of atoll"));
   if (in.u8("type") != type) in.fail("another kind of record");
   return in;
 }
@@ -113,7 +114,8 @@ LeftRecord decode_left(std::span<const std::byte> bytes, const std::string& name
   return r;
 }
 
-std::string differences(const JoinRecord& mine, const std::string& my_name, const JoinRecord& other, const std::string& other_name) {
+std::string differences(const JoinRecord& mine, const std::string& my_name, const JoinRecord& other,
+                        const std::string& other_name) {
   std::string all;
   const auto differ = [&](const std::string& key, const std::string& here, const std::string& there) {
     all += text("\n  ", key, " = ", here, " at ", my_name, ", but ", there, " at ", other_name);
@@ -121,25 +123,30 @@ std::string differences(const JoinRecord& mine, const std::string& my_name, cons
   std::map<std::string, std::string> theirs(other.settings.begin(), other.settings.end());
   for (const auto& [key, value] : mine.settings) {
     const auto found = theirs.find(key);
-    if (found == theirs.end()) differ(key, value, "not set");
-    else if (found->second != value) differ(key, value, found->second);
+    if (found == theirs.end())
+      differ(key, value, "not set");
+    else if (found->second != value)
+      differ(key, value, found->second);
     if (found != theirs.end()) theirs.erase(found);
   }
   for (const auto& [key, value] : theirs) differ(key, "not set", value);
-  if (mine.layout_hash != other.layout_hash) differ("the model's layout (hash of names, shapes, order)", mine.layout_hash.hex(), other.layout_hash.hex());
+  if (mine.layout_hash != other.layout_hash)
+    differ("the model's layout (hash of names, shapes, order)", mine.layout_hash.hex(), other.layout_hash.hex());
   if (mine.slots != other.slots) {
     const auto first = std::mismatch(mine.slots.begin(), mine.slots.end(), other.slots.begin(), other.slots.end());
     const auto shown = [](const auto& at, const auto& end, std::size_t n) {
       return text(n, " messages", at == end ? std::string() : text(", the first that differs of ", *at, " values"));
     };
-    differ("what is exchanged", shown(first.first, mine.slots.end(), mine.slots.size()), shown(first.second, other.slots.end(), other.slots.size()));
+    differ("what is exchanged", shown(first.first, mine.slots.end(), mine.slots.size()),
+           shown(first.second, other.slots.end(), other.slots.size()));
   }
   return all;
 }
 
 Formation::Formation(FileStore& store, const Hello& hello) : store_(store), hello_(hello) {
   mine_ = {.nonce = hello.nonce, .layout_hash = hello.layout_hash, .slots = hello.slots, .settings = hello.settings};
-  for (const std::string& name : store_.list("gen")) mine_.after = std::max(mine_.after, static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10)));
+  for (const std::string& name : store_.list("gen"))
+    mine_.after = std::max(mine_.after, static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10)));
 }
 
 void Formation::beat() {
@@ -161,7 +168,8 @@ void Formation::look(double now) {
     const auto [at, first] = seen_.try_emplace(site, Seen{*record});
     Seen& seen = at->second;
     if (first) continue;
-    if (seen.record.nonce == record->nonce && seen.record.beat == record->beat && seen.record.after == record->after) continue;
+    if (seen.record.nonce == record->nonce && seen.record.beat == record->beat && seen.record.after == record->after)
+      continue;
     seen = {*record, now, true};
   }
 }
@@ -186,13 +194,15 @@ Formation::Found Formation::poll(double now) {
     if (site == hello_.site || !live(site, now)) continue;
     const JoinRecord& other = seen_.at(site).record;
     if (!hello_.nonces.empty() && hello_.nonces[r] != other.nonce) {
-      const std::string reason = site + " was started anew without its state: a lost site cannot come back into a run yet";
+      const std::string reason =
+          site + " was started anew without its state: a lost site cannot come back into a run yet";
       leave(Kind::link, reason);
       return {.failed = Failed{Kind::link, reason}};
     }
     const std::string found = differences(mine_, hello_.site, other, site);
     if (!found.empty() && difference_.empty()) {
-      difference_ = "the sites' settings differ:" + found + "\nall sites must be started with the same settings and data";
+      difference_ =
+          "the sites' settings differ:" + found + "\nall sites must be started with the same settings and data";
       difference_at_ = now;
     }
   }
@@ -229,8 +239,10 @@ std::optional<Generation> Formation::adopt() const {
 void Formation::create(double now) {
   (void)now;
   Generation g{.number = mine_.after + 1, .random = std::random_device{}(), .sites = hello_.sites};
-  for (const std::string& name : store_.list("gen")) g.number = std::max(g.number, static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10)) + 1);
-  for (const std::string& site : hello_.sites) g.nonces.push_back(site == hello_.site ? mine_.nonce : seen_.at(site).record.nonce);
+  for (const std::string& name : store_.list("gen"))
+    g.number = std::max(g.number, static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10)) + 1);
+  for (const std::string& site : hello_.sites)
+    g.nonces.push_back(site == hello_.site ? mine_.nonce : seen_.at(site).record.nonce);
   store_.remove_all("gloo");  // keys of generations that are over; nobody connects now
   store_.create(text("gen/", g.number), encode(g));
 }
@@ -252,7 +264,8 @@ std::optional<Formation::Left> Formation::left(const std::optional<Generation>& 
     if (!bytes) continue;
     LeftRecord record = decode_left(*bytes, "left/" + site);
     const auto seen = seen_.find(site);
-    const bool counts = (!hello_.nonces.empty() && hello_.nonces[r] == record.nonce) || (generation && generation->nonces[r] == record.nonce) ||
+    const bool counts = (!hello_.nonces.empty() && hello_.nonces[r] == record.nonce) ||
+                        (generation && generation->nonces[r] == record.nonce) ||
                         (seen != seen_.end() && seen->second.twice && seen->second.record.nonce == record.nonce);
     if (counts) return Left{site, std::move(record)};
   }

@@ -14,8 +14,8 @@
 namespace atl::link {
 
 struct JoinRecord {
-  std::uint64_t nonce = 0;   // the trainer's
-  std::uint32_t after = 0;   // highest generation in the store when this link started
+  std::uint64_t nonce = 0;  // the trainer's
+  std::uint32_t after = 0;  // highest generation in the store when this link started
   std::uint64_t beat = 0;
   Hash128 layout_hash;
   std::vector<std::uint64_t> slots;
@@ -24,9 +24,9 @@ struct JoinRecord {
 struct Generation {
   std::uint32_t number = 0;
   std::uint64_t random = 0;
-  std::vector<std::string> sites;      // rank order
+  std::vector<std::string> sites;  // rank order
   std::vector<std::uint64_t> nonces;
-  std::string prefix() const;          // of Gloo's rendezvous keys
+  std::string prefix() const;  // of Gloo's rendezvous keys
 };
 struct LeftRecord {
   std::uint64_t nonce = 0;
@@ -43,7 +43,8 @@ Generation decode_generation(std::span<const std::byte> bytes, const std::string
 LeftRecord decode_left(std::span<const std::byte> bytes, const std::string& name);
 
 // Every difference between two sites' settings, layouts and slots, a line each with both values; "" when there is none.
-std::string differences(const JoinRecord& mine, const std::string& my_name, const JoinRecord& other, const std::string& other_name);
+std::string differences(const JoinRecord& mine, const std::string& my_name, const JoinRecord& other,
+                        const std::string& other_name);
 
 class Formation {
  public:

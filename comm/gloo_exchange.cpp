@@ -29,7 +29,9 @@ GlooExchange::GlooExchange(GlooTransport& transport, Setup setup) : transport_(t
       arena = std::max(arena, slot.in_bytes);
       continue;
     }
-    const Chunk own = chunk_plan(slot.values, sites, exchange_block(*setup_.codec, *setup_.mean_codec))[static_cast<std::size_t>(transport_.rank())];
+    const Chunk own =
+        chunk_plan(slot.values, sites,
+                   exchange_block(*setup_.codec, *setup_.mean_codec))[static_cast<std::size_t>(transport_.rank())];
     std::size_t bytes = setup_.codec->encoded_bytes(own.count) * static_cast<std::size_t>(sites - 1);
     if (!lands_in_out(*setup_.mean_codec)) {
       bytes += setup_.mean_codec->encoded_bytes(slot.values);
@@ -48,7 +50,9 @@ GlooExchange::GlooExchange(GlooTransport& transport, Setup setup) : transport_(t
 
 bool GlooExchange::is_inline(int slot) const { return travels_inline(slot_of(slot).in_bytes); }
 
-bool GlooExchange::with_header(int slot, bool first_of_group) const { return first_of_group || header_next_ || is_inline(slot); }
+bool GlooExchange::with_header(int slot, bool first_of_group) const {
+  return first_of_group || header_next_ || is_inline(slot);
+}
 
 std::vector<int> GlooExchange::others() const {  // starting behind the own rank, so that not all send to one first
   std::vector<int> ranks;
@@ -56,11 +60,16 @@ std::vector<int> GlooExchange::others() const {  // starting behind the own rank
   return ranks;
 }
 
-std::span<std::byte> GlooExchange::in(int slot) const { return {setup_.memory + slot_of(slot).in, slot_of(slot).in_bytes}; }
-std::span<float> GlooExchange::out(int slot) const { return {reinterpret_cast<float*>(setup_.memory + slot_of(slot).out), slot_of(slot).values}; }
+std::span<std::byte> GlooExchange::in(int slot) const {
+  return {setup_.memory + slot_of(slot).in, slot_of(slot).in_bytes};
+}
+std::span<float> GlooExchange::out(int slot) const {
+  return {reinterpret_cast<float*>(setup_.memory + slot_of(slot).out), slot_of(slot).values};
+}
 
 std::uint64_t GlooExchange::tag(int kind, std::uint64_t number, int slot, std::uint32_t piece) const {
-  return static_cast<std::uint64_t>(kind) << 52U | (number & 0xFFFFFU) << 32U | static_cast<std::uint64_t>(slot & 0xFFF) << 20U | (piece & 0xFFFFFU);
+  return static_cast<std::uint64_t>(kind) << 52U | (number & 0xFFFFFU) << 32U |
+         static_cast<std::uint64_t>(slot & 0xFFF) << 20U | (piece & 0xFFFFFU);
 }
 
 // Equal on all sites: from the plan alone.
@@ -72,7 +81,9 @@ std::vector<GlooExchange::Piece> GlooExchange::pieces_of(Chunk chunk, const Code
   const std::size_t values = std::max<std::size_t>(1, setup_.piece_bytes / bytes_a_block) * block;
   for (std::size_t done = 0; done < chunk.count; done += values) {
     const auto index = static_cast<std::uint32_t>(pieces.size());
-    pieces.push_back({{chunk.offset + done, std::min(values, chunk.count - done)}, static_cast<int>(index) % transport_.streams(), index});
+    pieces.push_back({{chunk.offset + done, std::min(values, chunk.count - done)},
+                      static_cast<int>(index) % transport_.streams(),
+                      index});
   }
   return pieces;
 }
@@ -82,15 +93,16 @@ void GlooExchange::post_headers(std::uint64_t number) {
   posted_.headers.resize(static_cast<std::size_t>(transport_.sites()));
   for (const int r : others()) {
     auto& memory = header_in_[static_cast<std::size_t>(r)];
-    posted_.headers[static_cast<std::size_t>(r)] = transport_.receive(r, tag(kHeaderTag, number, 0, 0), 0, memory.data(), memory.size());
+    posted_.headers[static_cast<std::size_t>(r)] =
+        transport_.receive(r, tag(kHeaderTag, number, 0, 0), 0, memory.data(), memory.size());
   }
 }
 
 // All receives of exchange `number`, before anything of it is sent.
 void GlooExchange::post(std::uint64_t number, int slot, bool first_of_group) {
   if (posted_.number == number) {
-    ATOLL_CHECK(posted_.slot == slot && posted_.with_header == with_header(slot, first_of_group), "exchange ", number, " was promised with slot ",
-                posted_.slot, " and came with ", slot);
+    ATOLL_CHECK(posted_.slot == slot && posted_.with_header == with_header(slot, first_of_group), "exchange ", number,
+                " was promised with slot ", posted_.slot, " and came with ", slot);
     return;
   }
   posted_ = {.number = number, .slot = slot, .with_header = with_header(slot, first_of_group)};
@@ -103,26 +115,30 @@ void GlooExchange::post(std::uint64_t number, int slot, bool first_of_group) {
   if (transport_.sites() == 2) {
     const int peer = 1 - transport_.rank();
     for (const Piece& piece : pieces_of({0, slot_of(slot).values}, *setup_.codec))
-      posted_.payloads[static_cast<std::size_t>(peer)].push_back(transport_.receive(peer, tag(kPayloadTag, number, slot, piece.index), piece.stream,
-                                                                                    at + setup_.codec->encoded_bytes(piece.chunk.offset),
-                                                                                    setup_.codec->encoded_bytes(piece.chunk.count)));
+      posted_.payloads[static_cast<std::size_t>(peer)].push_back(transport_.receive(
+          peer, tag(kPayloadTag, number, slot, piece.index), piece.stream,
+          at + setup_.codec->encoded_bytes(piece.chunk.offset), setup_.codec->encoded_bytes(piece.chunk.count)));
     return;
   }
-  const auto chunks = chunk_plan(slot_of(slot).values, transport_.sites(), exchange_block(*setup_.codec, *setup_.mean_codec));
+  const auto chunks =
+      chunk_plan(slot_of(slot).values, transport_.sites(), exchange_block(*setup_.codec, *setup_.mean_codec));
   const Chunk own = chunks[static_cast<std::size_t>(transport_.rank())];
   for (const int r : others()) {  // parts of the own chunk, one site's behind the other's
     for (const Piece& piece : pieces_of(own, *setup_.codec))
       posted_.payloads[static_cast<std::size_t>(r)].push_back(
-          transport_.receive(r, tag(kPayloadTag, number, slot, piece.index), piece.stream, at + setup_.codec->encoded_bytes(piece.chunk.offset - own.offset),
+          transport_.receive(r, tag(kPayloadTag, number, slot, piece.index), piece.stream,
+                             at + setup_.codec->encoded_bytes(piece.chunk.offset - own.offset),
                              setup_.codec->encoded_bytes(piece.chunk.count)));
     at += setup_.codec->encoded_bytes(own.count);
   }
   for (const int r : others()) {  // means of the others' chunks
     for (const Piece& piece : pieces_of(chunks[static_cast<std::size_t>(r)], *setup_.codec)) {
-      std::byte* to = lands_in_out(*setup_.mean_codec) ? reinterpret_cast<std::byte*>(out(slot).data() + piece.chunk.offset)
-                                                       : at + setup_.mean_codec->encoded_bytes(piece.chunk.offset);
+      std::byte* to = lands_in_out(*setup_.mean_codec)
+                          ? reinterpret_cast<std::byte*>(out(slot).data() + piece.chunk.offset)
+                          : at + setup_.mean_codec->encoded_bytes(piece.chunk.offset);
       posted_.means[static_cast<std::size_t>(r)].push_back(
-          transport_.receive(r, tag(kMeanTag, number, slot, piece.index), piece.stream, to, setup_.mean_codec->encoded_bytes(piece.chunk.count)));
+          transport_.receive(r, tag(kMeanTag, number, slot, piece.index), piece.stream, to,
+                             setup_.mean_codec->encoded_bytes(piece.chunk.count)));
     }
   }
 }
@@ -133,7 +149,8 @@ std::vector<Header> GlooExchange::swap_headers(const Header& mine, std::span<con
   const auto bytes = encode(mine);
   std::copy(bytes.begin(), bytes.end(), header_out_.begin());
   std::copy(payload.begin(), payload.end(), header_out_.begin() + Header::kBytes);
-  if (transport_.sites() > 1) transport_.send(others(), tag(kHeaderTag, mine.number, 0, 0), 0, header_out_.data(), header_out_.size());
+  if (transport_.sites() > 1)
+    transport_.send(others(), tag(kHeaderTag, mine.number, 0, 0), 0, header_out_.data(), header_out_.size());
   std::vector<Header> all(static_cast<std::size_t>(transport_.sites()));
   all[static_cast<std::size_t>(transport_.rank())] = mine;
   for (const int r : others()) {
@@ -155,7 +172,8 @@ void GlooExchange::check(const Header& mine, const std::vector<Header>& all) con
       throw Refused(Kind::settings, text("exchange ", mine.number, ": ", *difference));
   for (std::size_t r = 0; r < all.size(); ++r)
     if (!all[r].finite)
-      throw Refused(Kind::finite, text("exchange ", mine.number, ": the payload of ", name(static_cast<int>(r)), " (round ", all[r].round, ", step ", all[r].step,
+      throw Refused(Kind::finite, text("exchange ", mine.number, ": the payload of ", name(static_cast<int>(r)),
+                                       " (round ", all[r].round, ", step ", all[r].step,
                                        ") holds a NaN or an infinity: nobody applies it; try a lower inner.lr"));
 }
 
@@ -179,7 +197,8 @@ GlooExchange::Result GlooExchange::run(const Send& send) {
                       .layout_hash = setup_.layout_hash,
                       .settings_hash = setup_.settings_hash,
                       .global_hash = send.out.global_hash};
-    const std::vector<Header> all = swap_headers(mine, is_inline(slot) ? std::span<const std::byte>(in(slot)) : std::span<const std::byte>{});
+    const std::vector<Header> all =
+        swap_headers(mine, is_inline(slot) ? std::span<const std::byte>(in(slot)) : std::span<const std::byte>{});
     check(mine, all);
     for (std::size_t r = 0; r < all.size(); ++r) weights_[r] = all[r].tokens;
     result.header_bytes = Header::kBytes * (all.size() - 1);
@@ -192,7 +211,8 @@ GlooExchange::Result GlooExchange::run(const Send& send) {
   else
     through_owners(send, result);
   transport_.wait_sends(waiting_for_);
-  result.payload_bytes = sent_payload_bytes(slot_of(slot).values, transport_.rank(), transport_.sites(), *setup_.codec, *setup_.mean_codec);
+  result.payload_bytes = sent_payload_bytes(slot_of(slot).values, transport_.rank(), transport_.sites(), *setup_.codec,
+                                            *setup_.mean_codec);
   result.tokens = std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0});
   if (send.out.next_slot >= 0) post(send.number + 1, send.out.next_slot, send.out.next_first_of_group);
   return result;
@@ -202,7 +222,8 @@ void GlooExchange::average_inline(const Send& send) {
   std::vector<std::span<const std::byte>> payloads;
   for (int r = 0; r < transport_.sites(); ++r)
     payloads.push_back(r == transport_.rank() ? std::span<const std::byte>(in(send.out.slot))
-                                              : std::span<const std::byte>(header_in_[static_cast<std::size_t>(r)]).subspan(Header::kBytes, in(send.out.slot).size()));
+                                              : std::span<const std::byte>(header_in_[static_cast<std::size_t>(r)])
+                                                    .subspan(Header::kBytes, in(send.out.slot).size()));
   exchange_mean(payloads, weights_, *setup_.codec, *setup_.mean_codec, out(send.out.slot));
 }
 
@@ -211,13 +232,15 @@ void GlooExchange::swap(const Send& send, Result&) {
   const Codec& codec = *setup_.codec;
   const auto pieces = pieces_of({0, slot_of(slot).values}, codec);
   for (const Piece& piece : pieces)
-    transport_.send({peer}, tag(kPayloadTag, send.number, slot, piece.index), piece.stream, in(slot).data() + codec.encoded_bytes(piece.chunk.offset),
-                    codec.encoded_bytes(piece.chunk.count));
+    transport_.send({peer}, tag(kPayloadTag, send.number, slot, piece.index), piece.stream,
+                    in(slot).data() + codec.encoded_bytes(piece.chunk.offset), codec.encoded_bytes(piece.chunk.count));
   for (const Piece& piece : pieces) {
     posted_.payloads[static_cast<std::size_t>(peer)][piece.index].wait(waiting_for_);
     const std::size_t from = codec.encoded_bytes(piece.chunk.offset), bytes = codec.encoded_bytes(piece.chunk.count);
-    const std::span<const std::byte> own = in(slot).subspan(from, bytes), received = std::span(arena_).subspan(from, bytes);
-    const std::vector<std::span<const std::byte>> both = transport_.rank() == 0 ? std::vector{own, received} : std::vector{received, own};
+    const std::span<const std::byte> own = in(slot).subspan(from, bytes),
+                                     received = std::span(arena_).subspan(from, bytes);
+    const std::vector<std::span<const std::byte>> both =
+        transport_.rank() == 0 ? std::vector{own, received} : std::vector{received, own};
     average(both, weights_, codec, out(slot).subspan(piece.chunk.offset, piece.chunk.count));
   }
 }
@@ -228,13 +251,15 @@ void GlooExchange::through_owners(const Send& send, Result&) {
   const auto chunks = chunk_plan(slot_of(slot).values, transport_.sites(), exchange_block(codec, mean_codec));
   for (const int r : others())
     for (const Piece& piece : pieces_of(chunks[static_cast<std::size_t>(r)], codec))
-      transport_.send({r}, tag(kPayloadTag, send.number, slot, piece.index), piece.stream, in(slot).data() + codec.encoded_bytes(piece.chunk.offset),
+      transport_.send({r}, tag(kPayloadTag, send.number, slot, piece.index), piece.stream,
+                      in(slot).data() + codec.encoded_bytes(piece.chunk.offset),
                       codec.encoded_bytes(piece.chunk.count));
 
   const Chunk own = chunks[static_cast<std::size_t>(rank)];
   const std::size_t part = codec.encoded_bytes(own.count);
   for (const Piece& piece : pieces_of(own, codec)) {
-    const std::size_t from = codec.encoded_bytes(piece.chunk.offset - own.offset), bytes = codec.encoded_bytes(piece.chunk.count);
+    const std::size_t from = codec.encoded_bytes(piece.chunk.offset - own.offset),
+                      bytes = codec.encoded_bytes(piece.chunk.count);
     std::vector<std::span<const std::byte>> parts(static_cast<std::size_t>(transport_.sites()));
     parts[static_cast<std::size_t>(rank)] = in(slot).subspan(codec.encoded_bytes(piece.chunk.offset), bytes);
     std::size_t place = 0;
@@ -247,20 +272,24 @@ void GlooExchange::through_owners(const Send& send, Result&) {
     average(parts, weights_, codec, mean);
     std::span<const std::byte> encoded = std::as_bytes(mean);
     if (!lands_in_out(mean_codec)) {
-      const auto room = std::span(encoded_mean_).subspan(mean_codec.encoded_bytes(piece.chunk.offset - own.offset), mean_codec.encoded_bytes(piece.chunk.count));
+      const auto room = std::span(encoded_mean_)
+                            .subspan(mean_codec.encoded_bytes(piece.chunk.offset - own.offset),
+                                     mean_codec.encoded_bytes(piece.chunk.count));
       mean_codec.encode(mean, {}, room);
       mean_codec.decode(room, mean);
       encoded = room;
     }
-    transport_.send(others(), tag(kMeanTag, send.number, slot, piece.index), piece.stream, encoded.data(), encoded.size());
+    transport_.send(others(), tag(kMeanTag, send.number, slot, piece.index), piece.stream, encoded.data(),
+                    encoded.size());
   }
   const std::byte* means = arena_.data() + part * static_cast<std::size_t>(transport_.sites() - 1);
   for (const int r : others())
     for (const Piece& piece : pieces_of(chunks[static_cast<std::size_t>(r)], codec)) {
       posted_.means[static_cast<std::size_t>(r)][piece.index].wait(waiting_for_);
       if (!lands_in_out(mean_codec))
-        mean_codec.decode({means + mean_codec.encoded_bytes(piece.chunk.offset), mean_codec.encoded_bytes(piece.chunk.count)},
-                          out(slot).subspan(piece.chunk.offset, piece.chunk.count));
+        mean_codec.decode(
+            {means + mean_codec.encoded_bytes(piece.chunk.offset), mean_codec.encoded_bytes(piece.chunk.count)},
+            out(slot).subspan(piece.chunk.offset, piece.chunk.count));
     }
 }
 
@@ -280,7 +309,8 @@ void GlooExchange::finish(std::uint64_t number) {
 
 // ---------------------------------------------------------------------------------------------- sync
 
-std::optional<std::uint64_t> GlooExchange::sync(std::uint64_t completed, int slot, std::uint64_t tokens, const std::function<Send()>& pending) {
+std::optional<std::uint64_t> GlooExchange::sync(std::uint64_t completed, int slot, std::uint64_t tokens,
+                                                const std::function<Send()>& pending) {
   const auto sites = static_cast<std::size_t>(transport_.sites());
   const Header mine{.kind = Header::Kind::sync,
                     .generation = setup_.generation,
@@ -293,7 +323,8 @@ std::optional<std::uint64_t> GlooExchange::sync(std::uint64_t completed, int slo
   std::vector<std::array<std::byte, Header::kBytes>> received(sites);
   std::vector<GlooTransport::Receive> receives(sites);
   for (const int r : others())
-    receives[static_cast<std::size_t>(r)] = transport_.receive(r, tag(kSyncTag, 0, 0, 0), 0, received[static_cast<std::size_t>(r)].data(), Header::kBytes);
+    receives[static_cast<std::size_t>(r)] =
+        transport_.receive(r, tag(kSyncTag, 0, 0, 0), 0, received[static_cast<std::size_t>(r)].data(), Header::kBytes);
   if (sites > 1) transport_.send(others(), tag(kSyncTag, 0, 0, 0), 0, bytes.data(), bytes.size());
   std::vector<Header> all(sites, mine);
   for (const int r : others()) {
@@ -302,17 +333,19 @@ std::optional<std::uint64_t> GlooExchange::sync(std::uint64_t completed, int slo
   }
   transport_.wait_sends(waiting_for_);
 
-  const auto ahead = std::max_element(all.begin(), all.end(), [](const Header& a, const Header& b) { return a.number < b.number; });  // lowest rank
+  const auto ahead = std::max_element(
+      all.begin(), all.end(), [](const Header& a, const Header& b) { return a.number < b.number; });  // lowest rank
   const int server = static_cast<int>(ahead - all.begin());
   std::vector<int> behind;
   for (std::size_t r = 0; r < sites; ++r) {
     if (all[r].number == ahead->number) continue;
     if (all[r].number + 1 != ahead->number)
-      throw Refused(Kind::link, text(name(static_cast<int>(r)), " has completed ", all[r].number, " exchanges, ", name(server), " ", ahead->number,
-                                     ": it was started anew without its state"));
+      throw Refused(Kind::link, text(name(static_cast<int>(r)), " has completed ", all[r].number, " exchanges, ",
+                                     name(server), " ", ahead->number, ": it was started anew without its state"));
     behind.push_back(static_cast<int>(r));
   }
-  if (ahead->slot >= setup_.segment.slots.size()) throw Refused(Kind::link, text(name(server), " speaks of slot ", ahead->slot));
+  if (ahead->slot >= setup_.segment.slots.size())
+    throw Refused(Kind::link, text(name(server), " speaks of slot ", ahead->slot));
   if (behind.empty()) return std::nullopt;
   const int served = static_cast<int>(ahead->slot);
   const bool am_behind = completed != ahead->number;
@@ -324,8 +357,9 @@ std::optional<std::uint64_t> GlooExchange::sync(std::uint64_t completed, int slo
   } else if (am_behind) {
     const Send open = pending();  // the trainer has sent it, or will
     if (open.number != ahead->number || open.out.slot != served)
-      throw Refused(Kind::settings, text("exchange ", ahead->number, " is slot ", served, " at ", name(server), ", but ", open.out.slot, " (exchange ", open.number,
-                                         ") at ", name(transport_.rank())));
+      throw Refused(Kind::settings,
+                    text("exchange ", ahead->number, " is slot ", served, " at ", name(server), ", but ", open.out.slot,
+                         " (exchange ", open.number, ") at ", name(transport_.rank())));
     auto receive = transport_.receive(server, mean_tag, 0, memory.data(), memory.size());
     receive.wait(waiting_for_);
     return ahead->tokens;

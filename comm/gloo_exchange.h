@@ -31,17 +31,18 @@ class GlooExchange {
     std::uint32_t generation = 1;
     Hash128 layout_hash, settings_hash;
     std::size_t piece_bytes = 16U << 20U;
-    const Codec* codec = nullptr;       // must outlive this
+    const Codec* codec = nullptr;  // must outlive this
     const Codec* mean_codec = nullptr;
     Segment segment;
-    std::byte* memory = nullptr;        // segment.bytes
+    std::byte* memory = nullptr;  // segment.bytes
   };
   GlooExchange(GlooTransport& transport, Setup setup);
 
   // First of all.  `completed`: number of this site's last completed exchange, its slot and tokens.
   // All equal: nothing happens.  Else those behind (by one) must have SEND completed + 1 (`pending`, asked for when needed), whose out area is
   // filled from a site ahead.  Returns that exchange's tokens when this site was behind.
-  std::optional<std::uint64_t> sync(std::uint64_t completed, int slot, std::uint64_t tokens, const std::function<Send()>& pending);
+  std::optional<std::uint64_t> sync(std::uint64_t completed, int slot, std::uint64_t tokens,
+                                    const std::function<Send()>& pending);
 
   struct Result {
     std::uint64_t tokens = 0, payload_bytes = 0, header_bytes = 0;
@@ -55,7 +56,7 @@ class GlooExchange {
 
  private:
   struct Piece {
-    Chunk chunk;          // values of the slot
+    Chunk chunk;  // values of the slot
     int stream = 0;
     std::uint32_t index = 0;
   };
@@ -63,9 +64,9 @@ class GlooExchange {
     std::uint64_t number = 0;
     int slot = -1;
     bool with_header = false;
-    std::vector<GlooTransport::Receive> headers;                 // a rank (own: empty)
-    std::vector<std::vector<GlooTransport::Receive>> payloads;   // a rank, a piece
-    std::vector<std::vector<GlooTransport::Receive>> means;      // a rank, a piece
+    std::vector<GlooTransport::Receive> headers;                // a rank (own: empty)
+    std::vector<std::vector<GlooTransport::Receive>> payloads;  // a rank, a piece
+    std::vector<std::vector<GlooTransport::Receive>> means;     // a rank, a piece
   };
 
   bool is_inline(int slot) const;
@@ -88,14 +89,14 @@ class GlooExchange {
 
   GlooTransport& transport_;
   Setup setup_;
-  std::size_t inline_bytes_ = 0;                // the largest payload that travels with a header
+  std::size_t inline_bytes_ = 0;                   // the largest payload that travels with a header
   std::vector<std::vector<std::byte>> header_in_;  // a rank
   std::vector<std::byte> header_out_;
-  std::vector<std::byte> arena_;                // where payloads and encoded means arrive
+  std::vector<std::byte> arena_;  // where payloads and encoded means arrive
   std::vector<std::byte> encoded_mean_;
-  std::vector<std::uint64_t> weights_;          // of the current group
+  std::vector<std::uint64_t> weights_;  // of the current group
   Posted posted_;
-  bool header_next_ = true;                     // the first exchange after a sync always has one
+  bool header_next_ = true;  // the first exchange after a sync always has one
   std::atomic<int> waiting_for_{-1};
 };
 

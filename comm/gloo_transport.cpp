@@ -20,7 +20,9 @@ class Rendezvous final : public gloo::rendezvous::Store {
  public:
   Rendezvous(FileStore& store, std::string prefix) : store_(store), prefix_(std::move(prefix)) {}
 
-  void set(const std::string& key, const std::vector<char>& data) override { store_.put(prefix_ + key, std::as_bytes(std::span(data))); }
+  void set(const std::string& key, const std::vector<char>& data) override {
+    store_.put(prefix_ + key, std::as_bytes(std::span(data)));
+  }
   std::vector<char> get(const std::string& key) override {
     for (;;) {
       if (const auto found = store_.get(prefix_ + key)) {
@@ -42,7 +44,8 @@ class Rendezvous final : public gloo::rendezvous::Store {
 
 }  // namespace
 
-GlooTransport::GlooTransport(FileStore& store, const std::string& prefix, const std::string& address, int rank, int sites, int streams)
+GlooTransport::GlooTransport(FileStore& store, const std::string& prefix, const std::string& address, int rank,
+                             int sites, int streams)
     : rank_(rank), sites_(sites) {
   for (int c = 0; c < streams; ++c) {
     gloo::transport::tcp::attr attr(address.c_str());
@@ -65,7 +68,8 @@ void GlooTransport::Receive::wait(std::atomic<int>& waiting_for) {
   buffer_.reset();
 }
 
-GlooTransport::Receive GlooTransport::receive(int from, std::uint64_t tag, int stream, std::byte* data, std::size_t bytes) {
+GlooTransport::Receive GlooTransport::receive(int from, std::uint64_t tag, int stream, std::byte* data,
+                                              std::size_t bytes) {
   Receive posted;
   posted.buffer_ = contexts_[static_cast<std::size_t>(stream)]->createUnboundBuffer(data, bytes);
   posted.from_ = from;
@@ -73,7 +77,8 @@ GlooTransport::Receive GlooTransport::receive(int from, std::uint64_t tag, int s
   return posted;
 }
 
-void GlooTransport::send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data, std::size_t bytes) {
+void GlooTransport::send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data,
+                         std::size_t bytes) {
   auto* memory = const_cast<std::byte*>(data);  // Gloo has one kind of buffer for both directions; it only reads here
   Sending sending{contexts_[static_cast<std::size_t>(stream)]->createUnboundBuffer(memory, bytes), 0};
   for (const int rank : to) {

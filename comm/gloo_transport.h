@@ -24,7 +24,8 @@ struct WireBytes {
 class GlooTransport {
  public:
   // Blocks until all are connected (the caller's deadline is the front thread's).  `prefix` of the rendezvous keys is new in every generation.
-  GlooTransport(FileStore& store, const std::string& prefix, const std::string& address, int rank, int sites, int streams);
+  GlooTransport(FileStore& store, const std::string& prefix, const std::string& address, int rank, int sites,
+                int streams);
   ~GlooTransport();
 
   int rank() const { return rank_; }

@@ -50,7 +50,8 @@ InterfaceAddress resolve_interface(const std::string& word) {
       if (each.v4 == v4 && (each.interface == word || each.address == word)) return {each.address, each.loopback};
   std::string known;
   for (const Found& each : all) known += (known.empty() ? "" : ", ") + each.interface + " (" + each.address + ")";
-  throw ConfigError(text("comm.interface = \"", word, "\": this machine has no such interface or address that is up: it must be one of ", known));
+  throw ConfigError(text("comm.interface = \"", word,
+                         "\": this machine has no such interface or address that is up: it must be one of ", known));
 }
 
 }  // namespace atl

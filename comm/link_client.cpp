@@ -37,8 +37,8 @@ namespace {
 
 using namespace link;
 
-constexpr double kBackup = 2;            // seconds after which the client ends a wait that the link should have ended
-constexpr int kRestarts = 20;            // links that may end without an answer
+constexpr double kBackup = 2;  // seconds after which the client ends a wait that the link should have ended
+constexpr int kRestarts = 20;  // links that may end without an answer
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
 std::filesystem::path beside_this_program() {
@@ -71,14 +71,14 @@ struct LinkClient::Impl {
 
   // The client's thread: starts links, one after the other, and reads what they say.
   void supervise();
-  void start();                       // a link, HELLO, what has no answer yet
-  bool converse();                    // until the link has ended; false: no other one is to be started
+  void start();     // a link, HELLO, what has no answer yet
+  bool converse();  // until the link has ended; false: no other one is to be started
   void hear(const Message& message);
-  void bury();                        // SIGKILL and waitpid
-  bool backed_up();                   // ends waits that the link should have ended
+  void bury();       // SIGKILL and waitpid
+  bool backed_up();  // ends waits that the link should have ended
   void give_up(Kind kind, const std::string& reason);
   Hello hello() const;
-  void say(const Message& message);   // with the lock held; nothing when no link is up
+  void say(const Message& message);  // with the lock held; nothing when no link is up
   void stop(std::optional<Leave> leave);
   void check_interrupt() const {
     if (config.interrupted && config.interrupted()) throw Interrupted("interrupted");
@@ -97,25 +97,25 @@ struct LinkClient::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   std::thread thread;
-  int wake = -1;                       // eventfd: stop() was called
+  int wake = -1;  // eventfd: stop() was called
   int socket = -1;
   pid_t pid = -1;
-  double started = 0;                  // when the first READY began to be waited for
+  double started = 0;  // when the first READY began to be waited for
   bool ready = false, finished = false, finish_asked = false, stopping = false;
   std::optional<Leave> leave_message;
   std::optional<Failed> failure;
   std::vector<std::uint64_t> nonces;
-  std::deque<Send> open;               // sent, without an answer
+  std::deque<Send> open;  // sent, without an answer
   double oldest_since = 0;
   std::uint64_t sends = 0;
   std::vector<std::uint64_t> number_in_flight;  // a slot; 0: none
   std::map<std::uint64_t, Answered> answers;    // not yet taken by wait()
-  Answered last;                       // the last answer: what a new link must know
+  Answered last;                                // the last answer: what a new link must know
   ExchangeTotals totals;
   std::uint64_t wire_before = 0, retransmitted_before = 0;  // of links that have ended
   std::uint64_t wire_now = 0, retransmitted_now = 0;        // of this one, as last reported
   std::uint64_t wire_reported = 0;                          // in the last answer
-  int ended = 0;                       // links since the last answer or first READY
+  int ended = 0;                                            // links since the last answer or first READY
   std::string last_end;
 };
 
@@ -138,12 +138,14 @@ LinkClient::Impl::Impl(LinkConfig given) : config(std::move(given)) {
   if (!solo()) {  // what the user can mend is said before a process is started
     if (config.program.empty()) config.program = beside_this_program();
     if (access(config.program.c_str(), X_OK) != 0)
-      throw ConfigError(text(config.program.string(), ": ", std::strerror(errno), ": atoll-link must be beside atoll; build or install both"));
+      throw ConfigError(text(config.program.string(), ": ", std::strerror(errno),
+                             ": atoll-link must be beside atoll; build or install both"));
     resolve_interface(config.interface);
     const FileStore probe(config.store);
   }
   segment_fd = moved_up(memfd_create("atoll", MFD_CLOEXEC));
-  if (ftruncate(segment_fd, static_cast<off_t>(segment.bytes)) != 0) throw ConfigError(text("no memory for ", segment.bytes, " bytes of messages"));
+  if (ftruncate(segment_fd, static_cast<off_t>(segment.bytes)) != 0)
+    throw ConfigError(text("no memory for ", segment.bytes, " bytes of messages"));
   if (segment.bytes > 0) {
     void* map = mmap(nullptr, segment.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment_fd, 0);
     if (map == MAP_FAILED) throw ConfigError(text("no memory for ", segment.bytes, " bytes of messages"));
@@ -186,7 +188,9 @@ void LinkClient::Impl::supervise() {
       bury();
       if (!again) return;
       const double pause = std::min(1.0, 0.1 * ++ended);
-      if (ended >= kRestarts) return give_up(Kind::link, text("atoll-link ended ", ended, " times in a row, the last time with ", last_end, " (", config.program.string(), ")"));
+      if (ended >= kRestarts)
+        return give_up(Kind::link, text("atoll-link ended ", ended, " times in a row, the last time with ", last_end,
+                                        " (", config.program.string(), ")"));
       spdlog::info("link ended ({}): starting another in {:.1f} s", last_end, pause);
       pollfd woken{wake, POLLIN, 0};
       poll(&woken, 1, static_cast<int>(pause * 1000));
@@ -199,7 +203,8 @@ void LinkClient::Impl::supervise() {
 
 void LinkClient::Impl::start() {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw Bug(text("no socket pair: ", std::strerror(errno)));
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Bug(text("no socket pair: ", std::strerror(errno)));
   const int mine = moved_up(ends[0]), its = moved_up(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -296,7 +301,8 @@ void LinkClient::Impl::hear(const Message& message) {
     nonces = it->nonces;
     ++totals.generations;
   } else if (const auto* answer = std::get_if<Answered>(&message)) {
-    if (open.empty() || open.front().number != answer->number) throw Bug(text("an answer to exchange ", answer->number, " that is not the oldest"));
+    if (open.empty() || open.front().number != answer->number)
+      throw Bug(text("an answer to exchange ", answer->number, " that is not the oldest"));
     open.pop_front();
     oldest_since = steady_seconds();
     last = *answer;
@@ -337,10 +343,12 @@ void LinkClient::Impl::bury() {
 bool LinkClient::Impl::backed_up() {
   const double now = steady_seconds();
   if (!ready && now - started > std::chrono::duration<double>(config.start_timeout).count() + kBackup)
-    failure = Failed{Kind::link, text("the link did not connect to the other sites within ", std::chrono::duration<double>(config.start_timeout).count(),
+    failure = Failed{Kind::link, text("the link did not connect to the other sites within ",
+                                      std::chrono::duration<double>(config.start_timeout).count(),
                                       " s (comm.timeout_s), and does not say why")};
   else if (!open.empty() && now - oldest_since > timeout_s() + kBackup)
-    failure = Failed{Kind::link, text("exchange ", open.front().number, ": the link has not answered for ", timeout_s(), " s (comm.timeout_s), and does not say why")};
+    failure = Failed{Kind::link, text("exchange ", open.front().number, ": the link has not answered for ", timeout_s(),
+                                      " s (comm.timeout_s), and does not say why")};
   else
     return false;
   changed.notify_all();
@@ -399,11 +407,14 @@ Answer LinkClient::wait(int slot) {
     const Send send = s.open.front();
     const std::array<std::span<const std::byte>, 1> own{std::span<const std::byte>(s.memory + at.in, at.in_bytes)};
     const std::array<std::uint64_t, 1> weight{send.out.tokens};
-    if (!send.out.finite) throw ConfigError(text("exchange ", number, ": the payload of ", s.config.site, " (round ", send.out.round, ", step ", send.out.step,
-                                                 ") holds a NaN or an infinity: it is not applied; try a lower inner.lr"));
+    if (!send.out.finite)
+      throw ConfigError(text("exchange ", number, ": the payload of ", s.config.site, " (round ", send.out.round,
+                             ", step ", send.out.step,
+                             ") holds a NaN or an infinity: it is not applied; try a lower inner.lr"));
     exchange_mean(own, weight, *s.codec, *s.mean_codec, mean);
     std::erase_if(s.open, [number](const Send& each) { return each.number == number; });
-    s.answers[number] = {.number = number, .slot = static_cast<std::uint32_t>(slot), .generation = 1, .tokens = send.out.tokens};
+    s.answers[number] = {
+        .number = number, .slot = static_cast<std::uint32_t>(slot), .generation = 1, .tokens = send.out.tokens};
     ++s.totals.exchanges;
   }
   while (!s.answers.contains(number)) {
@@ -440,7 +451,8 @@ void LinkClient::finish() {
     s.check_interrupt();
   }
   if (!s.finished)
-    spdlog::warn("this site is complete, but not all sites are known to be: {}", s.failure ? s.failure->reason : text("no word for ", s.timeout_s(), " s (comm.timeout_s)"));
+    spdlog::warn("this site is complete, but not all sites are known to be: {}",
+                 s.failure ? s.failure->reason : text("no word for ", s.timeout_s(), " s (comm.timeout_s)"));
   s.finished = true;  // its own work is: nothing is left to say to the others
 }
 

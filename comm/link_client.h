@@ -15,21 +15,23 @@
 namespace atl {
 
 struct LinkConfig {
-  std::string site;                     // this site's name
-  std::vector<std::string> sites;       // all, in rank order
-  std::string store = "";               // "file:///folder"
-  std::string interface = "";           // "lo", "eth0", or an address of this machine; "" is refused except by tests of the text
-  int streams = 4;                      // Gloo contexts (TCP streams a pair of sites)
+  std::string site;                // this site's name
+  std::vector<std::string> sites;  // all, in rank order
+  std::string store = "";          // "file:///folder"
+  std::string interface = "";  // "lo", "eth0", or an address of this machine; "" is refused except by tests of the text
+  int streams = 4;             // Gloo contexts (TCP streams a pair of sites)
   std::size_t piece_bytes = 16U << 20U;
-  std::chrono::milliseconds timeout{30'000};  // of one exchange, and of waiting for sites
-  std::chrono::milliseconds start_timeout{0}; // of waiting for everybody at the start; 0: timeout
+  std::chrono::milliseconds timeout{30'000};   // of one exchange, and of waiting for sites
+  std::chrono::milliseconds start_timeout{0};  // of waiting for everybody at the start; 0: timeout
   std::string codec = "fp32", mean_codec = "fp32";
   std::vector<SlotSpec> slots;
   Hash128 layout_hash;
-  std::vector<std::pair<std::string, std::string>> settings;  // must agree at all sites: key, value; differences are listed by key
-  std::filesystem::path program;        // atoll-link; empty: beside this program
+  std::vector<std::pair<std::string, std::string>>
+      settings;                   // must agree at all sites: key, value; differences are listed by key
+  std::filesystem::path program;  // atoll-link; empty: beside this program
   std::string log_level = "info";
-  std::function<bool()> interrupted;  // polled in every wait (the constructor's too), at least every 100 ms; true ends it with Interrupted
+  std::function<bool()>
+      interrupted;  // polled in every wait (the constructor's too), at least every 100 ms; true ends it with Interrupted
 };
 
 class LinkClient : public Exchange {
@@ -57,6 +59,8 @@ class LinkClient : public Exchange {
 };
 
 // A wait was given up because LinkConfig::interrupted said so.
-class Interrupted : public std::runtime_error { using std::runtime_error::runtime_error; };
+class Interrupted : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 }  // namespace atl

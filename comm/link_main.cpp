@@ -39,8 +39,8 @@ struct Work {
   std::condition_variable changed;
   std::deque<Send> sends;
   std::optional<Finish> finish;
-  std::uint64_t completed = 0;          // last answered
-  std::atomic<bool> ready{false};       // connected and in sync
+  std::uint64_t completed = 0;                            // last answered
+  std::atomic<bool> ready{false};                         // connected and in sync
   std::atomic<const std::atomic<int>*> waiting{nullptr};  // GlooExchange::waiting_for, once connected
 };
 
@@ -49,7 +49,11 @@ struct Work {
 class ExchangeThread {
  public:
   ExchangeThread(const Hello& hello, Generation generation, std::string address, Work& work)
-      : hello_(hello), generation_(std::move(generation)), address_(std::move(address)), work_(work), store_(hello.store) {}
+      : hello_(hello),
+        generation_(std::move(generation)),
+        address_(std::move(address)),
+        work_(work),
+        store_(hello.store) {}
 
   void operator()() {
     try {
@@ -66,9 +70,11 @@ class ExchangeThread {
   void run() {
     const auto codec = make_codec(hello_.codec), mean_codec = make_codec(hello_.mean_codec);
     const Segment segment = segment_of(hello_.slots, *codec);
-    void* memory = mmap(nullptr, std::max<std::size_t>(segment.bytes, 1), PROT_READ | PROT_WRITE, MAP_SHARED, kSegmentFd, 0);
+    void* memory =
+        mmap(nullptr, std::max<std::size_t>(segment.bytes, 1), PROT_READ | PROT_WRITE, MAP_SHARED, kSegmentFd, 0);
     if (memory == MAP_FAILED) throw Bug("the segment cannot be mapped");
-    GlooTransport transport(store_, generation_.prefix(), address_, hello_.rank(), static_cast<int>(hello_.sites.size()), static_cast<int>(hello_.streams));
+    GlooTransport transport(store_, generation_.prefix(), address_, hello_.rank(),
+                            static_cast<int>(hello_.sites.size()), static_cast<int>(hello_.streams));
     GlooExchange exchange(transport, {.sites = hello_.sites,
                                       .generation = generation_.number,
                                       .layout_hash = hello_.layout_hash,
@@ -79,7 +85,8 @@ class ExchangeThread {
                                       .segment = segment,
                                       .memory = static_cast<std::byte*>(memory)});
     work_.waiting = &exchange.waiting_for();
-    const auto served = exchange.sync(hello_.completed, static_cast<int>(hello_.completed_slot), hello_.completed_tokens, [this] { return oldest(); });
+    const auto served = exchange.sync(hello_.completed, static_cast<int>(hello_.completed_slot),
+                                      hello_.completed_tokens, [this] { return oldest(); });
     say(Ready{.generation = generation_.number, .nonces = generation_.nonces});
     work_.ready = true;
     spdlog::debug("generation={} ready completed={}", generation_.number, hello_.completed);
@@ -130,7 +137,8 @@ class ExchangeThread {
                  .retransmitted_bytes = wire.retransmitted});
   }
   [[noreturn]] void finished(WireBytes wire) {
-    store_.put("left/" + hello_.site, encode(LeftRecord{.nonce = hello_.nonce, .kind = Kind::finished, .reason = "finished"}));
+    store_.put("left/" + hello_.site,
+               encode(LeftRecord{.nonce = hello_.nonce, .kind = Kind::finished, .reason = "finished"}));
     say(Finished{wire.sent, wire.retransmitted});
     for (;;) pause();  // the trainer ends this process
   }
@@ -178,7 +186,8 @@ class Front {
     constexpr double kPatience = 2;  // an older link of this site may still be ending
     for (const double start = steady_seconds(); !store_.lock("lock/" + hello_.site);) {
       if (steady_seconds() - start > kPatience)
-        throw ConfigError(text("site ", hello_.site, " is running already, with the same store (", hello_.store, "): every site needs a name of its own"));
+        throw ConfigError(text("site ", hello_.site, " is running already, with the same store (", hello_.store,
+                               "): every site needs a name of its own"));
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
@@ -197,13 +206,15 @@ class Front {
   }
 
   [[noreturn]] void trainer_gone() {
-    if (formation_ && !leaving_) formation_->leave(Kind::user, "its trainer ended without a word (killed, or out of memory?)");
+    if (formation_ && !leaving_)
+      formation_->leave(Kind::user, "its trainer ended without a word (killed, or out of memory?)");
     end(0);
   }
 
   void take(const Message& message) {
     if (const auto* send = std::get_if<Send>(&message)) {
-      if (send->out.slot < 0 || static_cast<std::size_t>(send->out.slot) >= hello_.slots.size()) throw Bug(text("slot ", send->out.slot));
+      if (send->out.slot < 0 || static_cast<std::size_t>(send->out.slot) >= hello_.slots.size())
+        throw Bug(text("slot ", send->out.slot));
       const std::lock_guard lock(work_.mutex);
       if (work_.sends.empty()) oldest_since_ = steady_seconds() - static_cast<double>(send->oldest_ms) / 1000;
       work_.sends.push_back(*send);
@@ -264,10 +275,13 @@ class Front {
     const double timeout = static_cast<double>(hello_.timeout_ms) / 1000;
     if (!generation_ && hello_.start_ms > 0 && now - started_ > static_cast<double>(hello_.start_ms) / 1000) {
       const auto absent = formation_->absent(now);
-      fail({Kind::link, absent.empty() ? text("all sites are there, but they could not connect to each other at their addresses (here ", address_,
-                                              "; comm.interface): is a firewall between them?")
-                                       : text("no ", joined(absent), " after ", static_cast<double>(hello_.start_ms) / 1000,
-                                              " s (comm.timeout_s): is it started, with the same store (", hello_.store, ") and the same sites.names?")},
+      fail({Kind::link,
+            absent.empty()
+                ? text("all sites are there, but they could not connect to each other at their addresses (here ",
+                       address_, "; comm.interface): is a firewall between them?")
+                : text("no ", joined(absent), " after ", static_cast<double>(hello_.start_ms) / 1000,
+                       " s (comm.timeout_s): is it started, with the same store (", hello_.store,
+                       ") and the same sites.names?")},
            false);
       return;
     }
@@ -291,7 +305,8 @@ class Front {
   std::string blame(double now) const {
     if (!generation_) {
       const auto absent = formation_->absent(now);
-      return absent.empty() ? ": the sites cannot connect to each other" : ": " + joined(absent) + " does not come back";
+      return absent.empty() ? ": the sites cannot connect to each other"
+                            : ": " + joined(absent) + " does not come back";
     }
     const std::atomic<int>* waiting = work_.waiting;
     const int rank = waiting == nullptr ? -1 : waiting->load();
@@ -336,12 +351,14 @@ Hello first_message() {
   }
   const Message message = decode(std::span(packet).first(static_cast<std::size_t>(n)));
   const auto* hello = std::get_if<Hello>(&message);
-  if (hello == nullptr || hello->sites.empty() || hello->streams < 1 || hello->streams > 64) throw Bug("the first message is no HELLO");
+  if (hello == nullptr || hello->sites.empty() || hello->streams < 1 || hello->streams > 64)
+    throw Bug("the first message is no HELLO");
   return *hello;
 }
 
 int run() {
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) std::signal(signal, SIG_IGN);  // a Ctrl-C reaches the whole group; the trainer decides
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE})
+    std::signal(signal, SIG_IGN);  // a Ctrl-C reaches the whole group; the trainer decides
   try {
     Hello hello = first_message();
     init_log(hello.log_level, hello.site + " link");

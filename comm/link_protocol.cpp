@@ -36,7 +36,8 @@ void get(ByteReader& in, Hello& m) {
   m.site = in.string("site", kText);
   m.sites.resize(count(in, "sites"));
   for (std::string& site : m.sites) site = in.string("site", kText);
-  for (std::string* word : {&m.store, &m.interface, &m.codec, &m.mean_codec, &m.log_level}) *word = in.string("word", kText);
+  for (std::string* word : {&m.store, &m.interface, &m.codec, &m.mean_codec, &m.log_level})
+    *word = in.string("word", kText);
   m.streams = in.u32("streams");
   m.piece_bytes = in.u64("piece");
   m.timeout_ms = in.u64("timeout");
@@ -84,12 +85,16 @@ Kind kind_of(ByteReader& in) {
   if (kind < 1 || kind > 5) in.fail(text("kind ", int{kind}));
   return static_cast<Kind>(kind);
 }
-void put(ByteWriter& out, const Leave& m) { out.u8(static_cast<std::uint8_t>(m.kind)).string(m.reason.substr(0, kText)); }
+void put(ByteWriter& out, const Leave& m) {
+  out.u8(static_cast<std::uint8_t>(m.kind)).string(m.reason.substr(0, kText));
+}
 void get(ByteReader& in, Leave& m) {
   m.kind = kind_of(in);
   m.reason = in.string("reason", kText);
 }
-void put(ByteWriter& out, const Failed& m) { out.u8(static_cast<std::uint8_t>(m.kind)).string(m.reason.substr(0, kText)); }
+void put(ByteWriter& out, const Failed& m) {
+  out.u8(static_cast<std::uint8_t>(m.kind)).string(m.reason.substr(0, kText));
+}
 void get(ByteReader& in, Failed& m) {
   m.kind = kind_of(in);
   m.reason = in.string("reason", kText);

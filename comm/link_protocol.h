@@ -26,12 +26,12 @@ struct Hello {
   std::string store, interface, codec, mean_codec, log_level;
   std::uint32_t streams = 4;
   std::uint64_t piece_bytes = 0, timeout_ms = 0;
-  std::uint64_t start_ms = 0;                    // left until the first READY must have come; 0: it has come before
-  std::vector<std::uint64_t> slots;              // values in each
+  std::uint64_t start_ms = 0;        // left until the first READY must have come; 0: it has come before
+  std::vector<std::uint64_t> slots;  // values in each
   std::vector<std::pair<std::string, std::string>> settings;
   Hash128 layout_hash;
-  std::uint64_t nonce = 0;                       // this trainer's
-  std::vector<std::uint64_t> nonces;             // of all, from the first READY; empty before
+  std::uint64_t nonce = 0;                            // this trainer's
+  std::vector<std::uint64_t> nonces;                  // of all, from the first READY; empty before
   std::uint64_t completed = 0, completed_tokens = 0;  // the last ANSWER's exchange
   std::uint32_t completed_slot = 0;
 
@@ -42,7 +42,9 @@ struct Send {
   Outgoing out;
   std::uint64_t oldest_ms = 0;  // it has been the oldest without an answer for so long
 };
-struct Finish { std::uint64_t number = 0; };  // that of an exchange after the last
+struct Finish {
+  std::uint64_t number = 0;
+};  // that of an exchange after the last
 enum class Kind : std::uint8_t { settings = 1, finite = 2, link = 3, user = 4, finished = 5 };
 struct Leave {
   Kind kind = Kind::user;
@@ -64,7 +66,9 @@ struct Failed {
   Kind kind = Kind::link;
   std::string reason;
 };
-struct Finished { std::uint64_t wire_bytes = 0, retransmitted_bytes = 0; };
+struct Finished {
+  std::uint64_t wire_bytes = 0, retransmitted_bytes = 0;
+};
 
 using Message = std::variant<Hello, Send, Finish, Leave, Ready, Answered, Failed, Finished>;
 

@@ -29,7 +29,8 @@ FileStore::FileStore(const std::string& url) {
     throw ConfigError(text("store.url = \"", url, "\", but it must be file:///FOLDER, an absolute path"));
   root_ = url.substr(kScheme.size());
   std::error_code error;
-  if (fs::exists(root_, error) && !fs::is_directory(root_, error)) throw ConfigError(text("store.url = \"", url, "\": that is not a folder"));
+  if (fs::exists(root_, error) && !fs::is_directory(root_, error))
+    throw ConfigError(text("store.url = \"", url, "\": that is not a folder"));
   for (const char* part : {"join", "gen", "left", "lock", "gloo"}) {
     fs::create_directories(root_ / part, error);
     if (error) throw ConfigError(text("store.url = \"", url, "\": cannot make folders in it: ", error.message()));
@@ -93,7 +94,8 @@ std::optional<std::vector<std::byte>> FileStore::get(const std::string& key) con
   std::size_t size = 0;
   for (ssize_t n; (n = read(fd, value.data() + size, value.size() - size)) > 0;) size += static_cast<std::size_t>(n);
   close(fd);
-  if (size > kLargestValue) throw LinkError(text("store ", path.string(), ": larger than ", kLargestValue, " bytes: nothing of atoll's"));
+  if (size > kLargestValue)
+    throw LinkError(text("store ", path.string(), ": larger than ", kLargestValue, " bytes: nothing of atoll's"));
   value.resize(size);
   return value;
 }

@@ -36,7 +36,7 @@ class FileStore {
   std::filesystem::path write_aside(const std::filesystem::path& target, std::span<const std::byte> value);
 
   std::filesystem::path root_;
-  std::string own_;             // random: no two stores share a name, not even on machines with equal process numbers
+  std::string own_;  // random: no two stores share a name, not even on machines with equal process numbers
   std::uint64_t written_ = 0;
 };
 

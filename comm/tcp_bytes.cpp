@@ -27,8 +27,8 @@ std::vector<int> tcp_sockets() {
     int protocol = 0;
     socklen_t size = sizeof protocol;
     tcp_info info{};
-    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP && info_of(fd, info) &&
-        info.tcpi_state == kEstablished)
+    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP &&
+        info_of(fd, info) && info.tcpi_state == kEstablished)
       sockets.push_back(fd);
   }
   return sockets;
