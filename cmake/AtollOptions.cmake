@@ -14,3 +14,14 @@ if(ATOLL_SANITIZE)
   target_compile_definitions(atoll_options INTERFACE ATOLL_SANITIZED=1)
 endif()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})  # build/<preset>/atoll, build/<preset>/atoll-link
+
+# A compiler cache and a fast linker, where they are installed.
+find_program(ATOLL_CCACHE ccache)
+if(ATOLL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ATOLL_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${ATOLL_CCACHE})
+endif()
+find_program(ATOLL_MOLD mold)
+if(ATOLL_MOLD)
+  target_link_options(atoll_options INTERFACE $<BUILD_INTERFACE:$<$<LINK_LANGUAGE:CXX>:-fuse-ld=mold>>)
+endif()
