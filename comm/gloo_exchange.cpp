@@ -16,7 +16,8 @@ bool lands_in_out(const Codec& mean_codec) { return mean_codec.name() == "fp32";
 
 }  // namespace
 
-GlooExchange::GlooExchange(GlooTransport& transport, Setup setup) : transport_(transport), setup_(std::move(setup)) {
+GlooExchange::GlooExchange(GlooTransport& transport, Setup setup)
+    : transport_(transport), setup_(std::move(setup)), waiting_for_(*setup_.waiting_for) {
   std::size_t arena = 0, encoded = 0;
   const int sites = transport_.sites();
   for (std::size_t s = 0; s < setup_.segment.slots.size(); ++s) {
@@ -294,8 +295,8 @@ void GlooExchange::through_owners(const Send& send, Result&) {
 }
 
 void GlooExchange::finish(std::uint64_t number) {
-  if (posted_.number != number) {
-    posted_ = {.number = number};
+  if (posted_.number != number || !posted_.with_header) {
+    posted_ = {.number = number, .with_header = true};
     post_headers(number);
   }
   const Header mine{.kind = Header::Kind::finish,

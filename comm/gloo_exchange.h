@@ -35,6 +35,8 @@ class GlooExchange {
     const Codec* mean_codec = nullptr;
     Segment segment;
     std::byte* memory = nullptr;  // segment.bytes
+    std::atomic<int>* waiting_for =
+        nullptr;  // written: the rank that is waited for; -1 nobody; -2 some peer that takes nothing
   };
   GlooExchange(GlooTransport& transport, Setup setup);
 
@@ -51,8 +53,6 @@ class GlooExchange {
   Result run(const Send& send);
   // A header of kind finish to all and from all.
   void finish(std::uint64_t number);
-
-  std::atomic<int>& waiting_for() { return waiting_for_; }  // a rank; -1 nobody; -2 some peer that takes nothing
 
  private:
   struct Piece {
@@ -97,7 +97,7 @@ class GlooExchange {
   std::vector<std::uint64_t> weights_;  // of the current group
   Posted posted_;
   bool header_next_ = true;  // the first exchange after a sync always has one
-  std::atomic<int> waiting_for_{-1};
+  std::atomic<int>& waiting_for_;
 };
 
 }  // namespace atl::link

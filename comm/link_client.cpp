@@ -78,7 +78,7 @@ struct LinkClient::Impl {
   bool backed_up();  // ends waits that the link should have ended
   void give_up(Kind kind, const std::string& reason);
   Hello hello() const;
-  void say(const Message& message);  // with the lock held; nothing when no link is up
+  void tell();  // with the lock held: what the link does not know yet, as far as the socket takes it
   void stop(std::optional<Leave> leave);
   void check_interrupt() const {
     if (config.interrupted && config.interrupted()) throw Interrupted("interrupted");
@@ -106,6 +106,9 @@ struct LinkClient::Impl {
   std::optional<Failed> failure;
   std::vector<std::uint64_t> nonces;
   std::deque<Send> open;  // sent, without an answer
+  std::size_t told = 0;   // of open, to the link that runs
+  bool told_finish = false;
+  Outgoing promised{.slot = -1};  // the exchange after the last one sent; -1: unknown
   double oldest_since = 0;
   std::uint64_t sends = 0;
   std::vector<std::uint64_t> number_in_flight;  // a slot; 0: none
@@ -223,13 +226,10 @@ void LinkClient::Impl::start() {
   const std::lock_guard lock(mutex);
   pid = child;
   socket = mine;
-  say(hello());
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    Send send = open[i];
-    if (i == 0) send.oldest_ms = static_cast<std::uint64_t>(std::max(0.0, steady_seconds() - oldest_since) * 1000);
-    say(send);
-  }
-  if (finish_asked) say(Finish{sends + 1});
+  if (send_message(socket, hello(), false) == Sent::full) throw Bug("HELLO does not go into an empty socket");
+  told = 0;
+  told_finish = false;
+  tell();
 }
 
 Hello LinkClient::Impl::hello() const {
@@ -260,14 +260,26 @@ Hello LinkClient::Impl::hello() const {
   return h;
 }
 
-void LinkClient::Impl::say(const Message& message) {
-  if (socket >= 0) send_message(socket, message);  // a link that is gone is noticed by its end of file
+// Never blocks, since every deadline needs the lock.  A link that is gone is noticed by its end of file.
+void LinkClient::Impl::tell() {
+  for (; socket >= 0 && told < open.size(); ++told) {
+    Send send = open[told];
+    if (told == 0) send.oldest_ms = static_cast<std::uint64_t>(std::max(0.0, steady_seconds() - oldest_since) * 1000);
+    if (send_message(socket, send, false) != Sent::yes) return;
+  }
+  if (socket >= 0 && finish_asked && !told_finish)
+    told_finish = send_message(socket, Finish{sends + 1}, false) == Sent::yes;
 }
 
 bool LinkClient::Impl::converse() {
   std::vector<std::byte> packet(kLargestMessage);
   for (;;) {
     pollfd both[] = {{socket, POLLIN, 0}, {wake, POLLIN, 0}};
+    {
+      const std::lock_guard lock(mutex);
+      tell();
+      if (told < open.size()) both[0].events |= POLLOUT;
+    }
     poll(both, 2, 100);
     if ((both[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
       const ssize_t n = recv(socket, packet.data(), packet.size(), MSG_DONTWAIT);
@@ -276,7 +288,7 @@ bool LinkClient::Impl::converse() {
     }
     const std::lock_guard lock(mutex);
     if (stopping || failure) {
-      if (leave_message) say(*leave_message);
+      if (leave_message) send_message(socket, *leave_message, false);
       for (int i = 0; leave_message && i < 100; ++i) {  // it writes left/NAME and ends
         int status = 0;
         if (waitpid(pid, &status, WNOHANG) == pid) {
@@ -301,9 +313,10 @@ void LinkClient::Impl::hear(const Message& message) {
     nonces = it->nonces;
     ++totals.generations;
   } else if (const auto* answer = std::get_if<Answered>(&message)) {
-    if (open.empty() || open.front().number != answer->number)
+    if (told == 0 || open.front().number != answer->number)
       throw Bug(text("an answer to exchange ", answer->number, " that is not the oldest"));
     open.pop_front();
+    --told;
     oldest_since = steady_seconds();
     last = *answer;
     ended = 0;
@@ -389,11 +402,15 @@ void LinkClient::send(const Outgoing& out) {
   const std::lock_guard lock(s.mutex);
   auto& number = s.number_in_flight.at(static_cast<std::size_t>(out.slot));
   ATOLL_CHECK(number == 0, "slot ", out.slot, " is in flight already, as exchange ", number);
+  ATOLL_CHECK(s.promised.slot < 0 || (s.promised.slot == out.slot && s.promised.first_of_group == out.first_of_group),
+              "slot ", s.promised.slot, " was promised next (first of its group: ", s.promised.first_of_group,
+              "), and slot ", out.slot, " is sent (", out.first_of_group, ")");
+  s.promised = {.slot = out.next_slot, .first_of_group = out.next_first_of_group};
   number = ++s.sends;
   const Send message{.number = number, .out = out, .oldest_ms = 0};
   if (s.open.empty()) s.oldest_since = steady_seconds();
   s.open.push_back(message);
-  s.say(message);
+  s.tell();
 }
 
 Answer LinkClient::wait(int slot) {
@@ -445,7 +462,7 @@ void LinkClient::finish() {
     return;
   }
   s.finish_asked = true;
-  s.say(Finish{s.sends + 1});
+  s.tell();
   for (const double start = steady_seconds(); !s.finished && !s.failure && steady_seconds() - start < s.timeout_s();) {
     s.changed.wait_for(lock, kPoll);
     s.check_interrupt();

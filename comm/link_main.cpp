@@ -39,9 +39,11 @@ struct Work {
   std::condition_variable changed;
   std::deque<Send> sends;
   std::optional<Finish> finish;
-  std::uint64_t completed = 0;                            // last answered
-  std::atomic<bool> ready{false};                         // connected and in sync
-  std::atomic<const std::atomic<int>*> waiting{nullptr};  // GlooExchange::waiting_for, once connected
+  std::uint64_t completed = 0;         // last answered
+  std::atomic<bool> connected{false};  // to all; in sync later
+  std::atomic<bool> ready{false};      // connected and in sync
+  std::atomic<bool> left{false};       // left/NAME says how this site ended: nothing is to be added
+  std::atomic<int> waiting_for{-1};    // GlooExchange::Setup
 };
 
 // ---------------------------------------------------------------------------------------------- exchange thread
@@ -57,9 +59,11 @@ class ExchangeThread {
 
   void operator()() {
     try {
-      run();
-    } catch (const Refused& e) {
-      refuse(e.kind, e.what());
+      try {
+        run();
+      } catch (const Refused& e) {
+        refuse(e.kind, e.what());
+      }
     } catch (const std::exception& e) {  // Gloo's EnforceNotMet is no gloo::Exception
       spdlog::debug("generation={} broke off: {}", generation_.number, e.what());
       end(kAgain);
@@ -83,8 +87,9 @@ class ExchangeThread {
                                       .codec = codec.get(),
                                       .mean_codec = mean_codec.get(),
                                       .segment = segment,
-                                      .memory = static_cast<std::byte*>(memory)});
-    work_.waiting = &exchange.waiting_for();
+                                      .memory = static_cast<std::byte*>(memory),
+                                      .waiting_for = &work_.waiting_for});
+    work_.connected = true;
     const auto served = exchange.sync(hello_.completed, static_cast<int>(hello_.completed_slot),
                                       hello_.completed_tokens, [this] { return oldest(); });
     say(Ready{.generation = generation_.number, .nonces = generation_.nonces});
@@ -137,18 +142,18 @@ class ExchangeThread {
                  .retransmitted_bytes = wire.retransmitted});
   }
   [[noreturn]] void finished(WireBytes wire) {
-    store_.put("left/" + hello_.site,
-               encode(LeftRecord{.nonce = hello_.nonce, .kind = Kind::finished, .reason = "finished"}));
-    say(Finished{wire.sent, wire.retransmitted});
+    conclude(Kind::finished, "finished", Finished{wire.sent, wire.retransmitted});
+  }
+  [[noreturn]] void refuse(Kind kind, const std::string& reason) { conclude(kind, reason, Failed{kind, reason}); }
+  [[noreturn]] void conclude(Kind kind, const std::string& reason, const Message& message) {
+    if (!work_.left.exchange(true)) {
+      store_.put("left/" + hello_.site, encode(LeftRecord{.nonce = hello_.nonce, .kind = kind, .reason = reason}));
+      say(message);
+    }
     for (;;) pause();  // the trainer ends this process
   }
-  [[noreturn]] void refuse(Kind kind, const std::string& reason) {
-    store_.put("left/" + hello_.site, encode(LeftRecord{.nonce = hello_.nonce, .kind = kind, .reason = reason}));
-    say(Failed{kind, reason});
-    for (;;) pause();
-  }
   void say(const Message& message) {
-    if (!send_message(kSocketFd, message)) end(0);  // the trainer is gone
+    if (send_message(kSocketFd, message) == Sent::gone) end(0);  // the trainer is gone
   }
 
   const Hello& hello_;
@@ -196,17 +201,16 @@ class Front {
   void listen(int ms) {
     pollfd socket{kSocketFd, POLLIN, 0};
     if (poll(&socket, 1, ms) <= 0) return;
-    std::vector<std::byte> packet(kLargestMessage);
     for (;;) {
-      const ssize_t n = recv(kSocketFd, packet.data(), packet.size(), MSG_DONTWAIT);
+      const ssize_t n = recv(kSocketFd, packet_.data(), packet_.size(), MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (n <= 0) trainer_gone();
-      take(decode(std::span(packet).first(static_cast<std::size_t>(n))));
+      take(decode(std::span(packet_).first(static_cast<std::size_t>(n))));
     }
   }
 
   [[noreturn]] void trainer_gone() {
-    if (formation_ && !leaving_)
+    if (formation_ && !work_.left)
       formation_->leave(Kind::user, "its trainer ended without a word (killed, or out of memory?)");
     end(0);
   }
@@ -244,7 +248,7 @@ class Front {
   void watch(double now) {
     if (!work_.ready) {
       const double patience = std::min(5.0, static_cast<double>(hello_.timeout_ms) / 3000);
-      if (now - connecting_since_ > patience && !pending_sync()) {
+      if (now - connecting_since_ > patience && !work_.connected) {  // in sync, one may wait for its trainer's SEND
         spdlog::debug("generation={} did not connect in {:.1f} s", generation_->number, patience);
         end(kAgain);
       }
@@ -258,33 +262,20 @@ class Front {
     if (gone->record.kind == Kind::finished) {
       const std::lock_guard lock(work_.mutex);
       if (!work_.finish || !work_.sends.empty()) return;
+      if (work_.left.exchange(true)) return;
       formation_->leave(Kind::finished, "finished");
       send_message(kSocketFd, Finished{});
-      leaving_ = true;
       return;
     }
     const Kind kind = gone->record.kind == Kind::user ? Kind::link : gone->record.kind;
     fail({kind, gone->site + " left: " + gone->record.reason}, false);
   }
 
-  // In sync a link that is behind may wait for its trainer's SEND; that is no connecting.
-  bool pending_sync() const { return work_.waiting != nullptr; }
-
   void deadlines(double now) {
     if (failed_) return;
     const double timeout = static_cast<double>(hello_.timeout_ms) / 1000;
-    if (!generation_ && hello_.start_ms > 0 && now - started_ > static_cast<double>(hello_.start_ms) / 1000) {
-      const auto absent = formation_->absent(now);
-      fail({Kind::link,
-            absent.empty()
-                ? text("all sites are there, but they could not connect to each other at their addresses (here ",
-                       address_, "; comm.interface): is a firewall between them?")
-                : text("no ", joined(absent), " after ", static_cast<double>(hello_.start_ms) / 1000,
-                       " s (comm.timeout_s): is it started, with the same store (", hello_.store,
-                       ") and the same sites.names?")},
-           false);
-      return;
-    }
+    if (!work_.ready && hello_.start_ms > 0 && now - started_ > static_cast<double>(hello_.start_ms) / 1000)
+      return fail({Kind::link, not_started(now)}, false);
     std::unique_lock lock(work_.mutex);
     if (work_.sends.empty()) {
       last_completed_ = work_.completed;
@@ -302,14 +293,22 @@ class Front {
          false);
   }
 
+  std::string not_started(double now) const {
+    const std::string after = text(" after ", static_cast<double>(hello_.start_ms) / 1000, " s (comm.start_timeout_s)");
+    if (const auto absent = formation_->absent(now); !generation_ && !absent.empty())
+      return text("no ", joined(absent), after, ": is it started, with the same store (", hello_.store,
+                  ") and the same sites.names?");
+    return text("all sites are there, but not connected to each other", after, blame(now), "; this one is at ",
+                address_, " (comm.interface): is a firewall between them?");
+  }
+
   std::string blame(double now) const {
     if (!generation_) {
       const auto absent = formation_->absent(now);
       return absent.empty() ? ": the sites cannot connect to each other"
                             : ": " + joined(absent) + " does not come back";
     }
-    const std::atomic<int>* waiting = work_.waiting;
-    const int rank = waiting == nullptr ? -1 : waiting->load();
+    const int rank = work_.waiting_for;
     if (rank >= 0) return ": waiting for " + hello_.sites[static_cast<std::size_t>(rank)];
     return rank == -2 ? ": a site does not take what is sent to it" : "";
   }
@@ -321,9 +320,8 @@ class Front {
   }
 
   void fail(const Failed& failed, bool written) {
-    if (failed_) return;
+    if (failed_ || work_.left.exchange(true)) return;
     failed_ = true;
-    leaving_ = true;
     if (!written) formation_->leave(failed.kind, failed.reason);
     send_message(kSocketFd, failed);  // the trainer ends this process
   }
@@ -337,7 +335,8 @@ class Front {
   Work work_;
   double connecting_since_ = 0, oldest_since_ = 0;
   std::uint64_t last_completed_ = 0;
-  bool failed_ = false, leaving_ = false;
+  bool failed_ = false;
+  std::vector<std::byte> packet_ = std::vector<std::byte>(kLargestMessage);
 };
 
 Hello first_message() {

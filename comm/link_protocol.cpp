@@ -168,13 +168,14 @@ Message decode(std::span<const std::byte> bytes) {
   return decoded(in.u8("type"), in);
 }
 
-bool send_message(int socket, const Message& message) {
+Sent send_message(int socket, const Message& message, bool wait) {
   const std::vector<std::byte> bytes = encode(message);
   for (;;) {
-    const ssize_t n = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n == static_cast<ssize_t>(bytes.size())) return true;
+    const ssize_t n = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+    if (n == static_cast<ssize_t>(bytes.size())) return Sent::yes;
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)) return false;
+    if (n < 0 && errno == EAGAIN && !wait) return Sent::full;
+    if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)) return Sent::gone;
     throw Bug(text("a message of ", bytes.size(), " bytes does not go into the socket (", n, ", errno ", errno, ")"));
   }
 }

@@ -76,8 +76,9 @@ std::vector<std::byte> encode(const Message& message);
 // Throws LinkError: another protocol version, cut short, out of range.
 Message decode(std::span<const std::byte> bytes);
 
-// Blocks until the packet is in the socket; false when the other end is gone.
-bool send_message(int socket, const Message& message);
+// Blocks until the packet is in the socket, or, unless `wait`, gives up when there is no room for it.
+enum class Sent { yes, full, gone };  // gone: the other end
+Sent send_message(int socket, const Message& message, bool wait = true);
 
 // Offsets in the segment: for each slot an in area (payload) and an out area (mean, fp32), 64-byte aligned.
 struct Segment {

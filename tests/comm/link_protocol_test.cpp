@@ -135,15 +135,19 @@ TEST_CASE("link protocol: no bytes make decoding crash or take memory without en
 TEST_CASE("link protocol: a packet is one message, and a closed socket is false, not a signal") {
   std::array<int, 2> ends{};
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends.data()) == 0);
-  CHECK(send_message(ends[0], Finish{.number = 1}));
-  CHECK(send_message(ends[0], Leave{.kind = Kind::user, .reason = std::string(30'000, 'x')}));
+  CHECK(send_message(ends[0], Finish{.number = 1}) == Sent::yes);
+  CHECK(send_message(ends[0], Leave{.kind = Kind::user, .reason = std::string(30'000, 'x')}) == Sent::yes);
   std::vector<std::byte> packet(kLargestMessage);
   ssize_t n = recv(ends[1], packet.data(), packet.size(), 0);
   CHECK(std::get<Finish>(decode(std::span(packet).first(static_cast<std::size_t>(n)))).number == 1);
   n = recv(ends[1], packet.data(), packet.size(), 0);
   CHECK(std::get<Leave>(decode(std::span(packet).first(static_cast<std::size_t>(n)))).reason.size() == 30'000);
+  int sent = 0;
+  while (send_message(ends[0], Finish{.number = 2}, false) == Sent::yes && sent < 1'000'000) ++sent;
+  CHECK(sent > 1);
+  CHECK(send_message(ends[0], Finish{.number = 2}, false) == Sent::full);
   close(ends[1]);
-  CHECK_FALSE(send_message(ends[0], Finish{.number = 2}));
+  CHECK(send_message(ends[0], Finish{.number = 2}) == Sent::gone);
   close(ends[0]);
 }
 

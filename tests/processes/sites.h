@@ -102,7 +102,7 @@ class Means {
   }
   std::shared_ptr<const std::vector<float>> mean(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    auto& found = means_[number];
+    std::shared_ptr<const std::vector<float>> found = means_[number];
     if (!found) {
       const std::size_t n = plan_.slots[static_cast<std::size_t>(plan_.slot_of(number))];
       std::vector<std::vector<std::byte>> payloads(static_cast<std::size_t>(plan_.sites),
@@ -116,6 +116,7 @@ class Means {
       exchange_mean(std::vector<std::span<const std::byte>>(payloads.begin(), payloads.end()), weights, *codec_,
                     *mean_codec_, mean);
       found = std::make_shared<const std::vector<float>>(std::move(mean));
+      means_[number] = found;
       while (means_.size() > 8) means_.erase(means_.begin());
     }
     return found;
