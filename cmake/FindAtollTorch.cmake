@@ -23,4 +23,11 @@ if(AtollTorch_FOUND AND NOT TARGET atoll::torch)
     ${AtollTorch_INCLUDE_DIR} ${AtollTorch_INCLUDE_DIR}/torch/csrc/api/include)
   target_link_libraries(atoll::torch INTERFACE ${AtollTorch_CPU} ${AtollTorch_C10})
   target_link_options(atoll::torch INTERFACE -Wl,-rpath,${ATOLL_TORCH_DIR}/lib -Wl,--allow-shlib-undefined)
+  if(ATOLL_CUDA)
+    # Nothing in the program names a symbol of these two; they register themselves when they are loaded.  They link here without the rest
+    # of PyTorch's CUDA libraries (cuDNN, NCCL, cuSPARSELt ...), and start only where those are.
+    find_library(AtollTorch_CUDA torch_cuda PATHS ${ATOLL_TORCH_DIR}/lib NO_DEFAULT_PATH REQUIRED)
+    find_library(AtollTorch_C10_CUDA c10_cuda PATHS ${ATOLL_TORCH_DIR}/lib NO_DEFAULT_PATH REQUIRED)
+    target_link_libraries(atoll::torch INTERFACE -Wl,--push-state,--no-as-needed ${AtollTorch_CUDA} ${AtollTorch_C10_CUDA} -Wl,--pop-state)
+  endif()
 endif()
