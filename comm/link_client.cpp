@@ -173,7 +173,7 @@ void LinkClient::Impl::stop(std::optional<Leave> leave) {
   if (!thread.joinable()) return;
   {
     const std::lock_guard lock(mutex);
-    if (!stopping) leave_message = std::move(leave);
+    if (!stopping && !failure) leave_message = std::move(leave);  // after a failure the link has said why
     stopping = true;
   }
   const std::uint64_t one = 1;

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -174,8 +175,11 @@ class Front {
     take_name();
     formation_.emplace(store_, hello_);
     for (;;) {
-      listen(generation_ && work_.ready ? kIdle : kForming);
+      const double pause = generation_ && work_.ready ? kIdle : kForming;
+      listen(std::max(0.0, looked_ + pause - steady_seconds()));
       const double now = steady_seconds();
+      if (now < looked_ + pause) continue;  // only a message: the store is asked at its own pace
+      looked_ = now;
       if (!generation_)
         form(now);
       else
@@ -185,7 +189,7 @@ class Front {
   }
 
  private:
-  static constexpr int kForming = 50, kIdle = 100;  // ms between looks at the store
+  static constexpr double kForming = 0.05, kIdle = 0.1;  // seconds between looks at the store
 
   void take_name() {
     constexpr double kPatience = 2;  // an older link of this site may still be ending
@@ -197,10 +201,10 @@ class Front {
     }
   }
 
-  // Waits up to `ms` for messages of the trainer and takes them all.
-  void listen(int ms) {
+  // Waits for messages of the trainer and takes them all.
+  void listen(double seconds) {
     pollfd socket{kSocketFd, POLLIN, 0};
-    if (poll(&socket, 1, ms) <= 0) return;
+    if (poll(&socket, 1, static_cast<int>(std::ceil(seconds * 1000))) <= 0) return;
     for (;;) {
       const ssize_t n = recv(kSocketFd, packet_.data(), packet_.size(), MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -228,7 +232,7 @@ class Front {
       work_.finish = *finish;
       work_.changed.notify_all();
     } else if (const auto* leave = std::get_if<Leave>(&message)) {
-      if (formation_) formation_->leave(leave->kind, leave->reason);
+      if (formation_ && !work_.left.exchange(true)) formation_->leave(leave->kind, leave->reason);
       end(0);
     } else {
       throw Bug("a message that only a link sends");
@@ -333,7 +337,7 @@ class Front {
   std::optional<Formation> formation_;
   std::optional<Generation> generation_;
   Work work_;
-  double connecting_since_ = 0, oldest_since_ = 0;
+  double looked_ = -1e9, connecting_since_ = 0, oldest_since_ = 0;
   std::uint64_t last_completed_ = 0;
   bool failed_ = false;
   std::vector<std::byte> packet_ = std::vector<std::byte>(kLargestMessage);

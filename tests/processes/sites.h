@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/average.h"
 #include "comm/link_client.h"
 #include "support/temp_dir.h"
@@ -66,6 +67,16 @@ struct Plan {
   }
 };
 
+// ATOLL_TEST_LOG=debug shows what clients and links do.
+inline std::string test_log_level() {
+  static const std::string level = [] {
+    const char* given = std::getenv("ATOLL_TEST_LOG");
+    init_log(given == nullptr ? "off" : given, "test");
+    return std::string(given == nullptr ? "off" : given);
+  }();
+  return level;
+}
+
 inline std::string site_name(int rank) { return "site-" + std::to_string(rank); }
 
 inline LinkConfig link_config(const Plan& plan, int rank, const std::filesystem::path& store) {
@@ -84,7 +95,7 @@ inline LinkConfig link_config(const Plan& plan, int rank, const std::filesystem:
   for (const std::size_t n : plan.slots) config.slots.push_back({n});
   config.settings = {{"inner.lr", "0.1"}, {"outer.period", "30"}};
   config.layout_hash = {.high = 7, .low = 8};
-  config.log_level = std::getenv("ATOLL_TEST_LOG") != nullptr ? std::getenv("ATOLL_TEST_LOG") : "off";
+  config.log_level = test_log_level();
   config.program = std::filesystem::path(ATOLL_BINARY_DIR) / "atoll-link";
   return config;
 }
