@@ -77,12 +77,23 @@ int run_simulate(const RunConfig& config, const RunOptions& options) {
   const auto evaluate = [&] {
     first.recorder->evaluated(evaluator.evaluate(*first.site, *first.inner, first.recorder->rounds()));
   };
+  const auto mean_totals = [&] {
+    ExchangeTotals mean;
+    for (Virtual& v : fleet) {
+      const ExchangeTotals totals = v.exchange->totals();
+      mean.payload_bytes += totals.payload_bytes;
+      mean.header_bytes += totals.header_bytes;
+      mean.generations = totals.generations;
+    }
+    mean.payload_bytes /= fleet.size();
+    mean.header_bytes /= fleet.size();
+    return mean;
+  };
   const auto finish = [&](RunStatus status, const std::string& error) {
     for (Virtual& v : fleet) v.recorder->flush();
-    Summary summary = summarize(parts, *first.site, first.exchange->totals(), "simulate");
+    Summary summary = summarize(parts, *first.site, mean_totals(), "simulate");
     summary.status = status;
     summary.error = error;
-    summary.wire_bytes_per_site = 0;  // nothing was on a wire
     summary.rounds = first.recorder->rounds();
     summary.eval_loss = evaluator.last();
     summary.eval_windows = evaluator.windows();

@@ -25,7 +25,7 @@ std::size_t rounds_of(const Workshop& shop, const std::string& name) {
   return read_rounds(shop / name / "rounds.jsonl").size();
 }
 
-const std::vector<std::string> kLong{"sites.count=3", "run.steps=100000", "comm.timeout_s=5"};
+const std::vector<std::string> kLong{kFive, "sites.count=3", "run.steps=100000", "comm.timeout_s=5"};
 
 }  // namespace
 

@@ -22,7 +22,7 @@ TEST_CASE("runs: simulate, launch and train end with the same parameters, for 1 
     std::string name;
     Sets sets;
   };
-  const std::vector<Variant> variants{{"diloco", {"run.method=diloco"}},
+  const std::vector<Variant> variants{{"diloco", {"run.method=diloco", kFive}},
                                       {"ddp", {"run.method=ddp", "comm.bucket_mib=0.01"}},
                                       {"streaming",
                                        {"run.method=diloco", "outer.period=6", "outer.fragments=3", "outer.delay=2",
@@ -58,14 +58,16 @@ TEST_CASE("runs: simulate, launch and train end with the same parameters, for 1 
 TEST_CASE("runs: 2, 3 and 4 sites on the same data equal one site, bit for bit") {
   const Workshop shop;
   for (const std::string method : {"diloco", "ddp"}) {
+    const Sets outer = method == "ddp" ? Sets{} : Sets{kFive};
     std::string one;
     for (int sites = 1; sites <= 4; ++sites) {
       CAPTURE(method);
       CAPTURE(sites);
       const std::string name = method + std::to_string(sites);
-      Program run = shop.start(sites == 3 ? "launch" : "simulate", name,
-                               {"run.method=" + method, "data.deal=same", "sites.count=" + std::to_string(sites),
-                                "inner.batch=" + std::to_string(3 * sites)});
+      Program run =
+          shop.start(sites == 3 ? "launch" : "simulate", name,
+                     joined(outer, {"run.method=" + method, "data.deal=same", "sites.count=" + std::to_string(sites),
+                                    "inner.batch=" + std::to_string(3 * sites)}));
       REQUIRE_MESSAGE(run.wait() == 0, run.output());
       const std::string hash = shop.summary(name).global_hash;
       if (sites == 1) one = hash;
@@ -89,7 +91,7 @@ TEST_CASE("runs: H = 1 with SGD inside and plain averaging outside is DDP with S
 
 TEST_CASE("runs: the run folder holds what the README says, and a run is not replaced without being told") {
   const Workshop shop;
-  Program first = shop.start("simulate", "run", {});
+  Program first = shop.start("simulate", "run", {kFive});
   REQUIRE_MESSAGE(first.wait() == 0, first.output());
   for (const char* file : {"config.toml", "log", "steps.jsonl", "rounds.jsonl", "summary.json", "model.safetensors"}) {
     CAPTURE(file);
@@ -102,7 +104,7 @@ TEST_CASE("runs: the run folder holds what the README says, and a run is not rep
   CHECK(s.tokens == 20 * 12 * 16);
   CHECK(read_steps(shop / "run" / "steps.jsonl").size() == 20 * 4);
   CHECK(read_rounds(shop / "run" / "rounds.jsonl").size() == 4 * 4);
-  Program again = shop.start("simulate", "run", {});
+  Program again = shop.start("simulate", "run", {kFive});
   CHECK(again.wait() == 2);
   CHECK(again.output().find("--overwrite") != std::string::npos);
   // The resolved settings give the same run again.
@@ -115,8 +117,9 @@ TEST_CASE("runs: the run folder holds what the README says, and a run is not rep
 
 TEST_CASE("runs: the modelled clock of simulate") {
   const Workshop shop;
-  Program run = shop.start("simulate", "clock",
-                           {"sites.count=2", "clock.step_seconds=0.1", "clock.bandwidth_mbit=1", "clock.rtt_ms=100"});
+  Program run =
+      shop.start("simulate", "clock",
+                 {kFive, "sites.count=2", "clock.step_seconds=0.1", "clock.bandwidth_mbit=1", "clock.rtt_ms=100"});
   REQUIRE_MESSAGE(run.wait() == 0, run.output());
   const Summary s = shop.summary("clock");
   REQUIRE(s.modelled.has_value());
