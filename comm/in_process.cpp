@@ -38,11 +38,13 @@ struct InProcessHub::State {
   std::vector<SiteState> sites;
   std::vector<std::vector<float>> means;     // a slot; computed when the last site has sent
   std::map<std::uint64_t, Pending> pending;  // by number
-  int finished = 0;
   std::vector<std::unique_ptr<InProcess>> endpoints;
 
   void complete(std::uint64_t number, Pending& exchange);
   std::string absent(const Pending& exchange) const;
+  std::string name(std::size_t rank) const {
+    return config.names.empty() ? text("site ", rank) : config.names.at(rank);
+  }
   std::uint64_t sent_bytes(int rank, int slot) const;
 };
 
@@ -55,14 +57,15 @@ void InProcessHub::State::complete(std::uint64_t number, Pending& exchange) {
   std::vector<std::uint64_t> weights;
   for (std::size_t r = 0; r < exchange.headers.size(); ++r) {
     const Header& header = *exchange.headers[r];
-    const std::string name = text("site ", r);
-    if (const auto difference = disagreement(first, "site 0", header, name)) {
+    const std::string other = name(r);
+    if (const auto difference = disagreement(first, name(0), header, other)) {
       exchange.link_error = text("exchange ", number, ": ", *difference);
       return;
     }
     if (!header.finite && exchange.settings_error.empty())
-      exchange.settings_error = text("exchange ", number, ": the payload of ", name, " (round ", header.round,
-                                     ", step ", header.step, ") holds a NaN or an infinity: nobody applies it");
+      exchange.settings_error =
+          text("exchange ", number, ": the payload of ", other, " (round ", header.round, ", step ", header.step,
+               ") holds a NaN or an infinity: nobody applies it; try a lower inner.lr");
     payloads.push_back(sites[r].payloads[static_cast<std::size_t>(exchange.slot)]);
     weights.push_back(header.tokens);
     exchange.tokens += header.tokens;

@@ -40,6 +40,7 @@ class InProcessHub {
   struct Config {
     int sites = 1;
     std::vector<SlotSpec> slots;
+    std::vector<std::string> names;  // of the sites, for messages; empty: "site 0" ...
     std::string codec = "fp32", mean_codec = "fp32";
     std::chrono::milliseconds timeout{10'000};
   };

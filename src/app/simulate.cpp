@@ -52,8 +52,11 @@ int run_simulate(const RunConfig& config, const RunOptions& options) {
   spdlog::info("method={} sites={} params={} steps={} site_batch={} backend=\"{}\"", c.run.method, c.sites.count,
                parts.plan.layout.size(), c.run.steps, c.site_batch(), describe_backend(c.inner));
 
-  InProcessHub hub(
-      {.sites = c.sites.count, .slots = parts.slots, .codec = c.comm.codec, .mean_codec = c.comm.mean_codec});
+  InProcessHub hub({.sites = c.sites.count,
+                    .slots = parts.slots,
+                    .names = c.sites.names,
+                    .codec = c.comm.codec,
+                    .mean_codec = c.comm.mean_codec});
   std::optional<ClockModel> model;
   if (c.clock.step_seconds > 0)
     model.emplace(ClockModel::Config{c.clock.step_seconds, c.clock.bandwidth_mbit, c.clock.rtt_ms, c.sites.count},
