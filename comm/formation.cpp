@@ -143,8 +143,30 @@ std::string differences(const JoinRecord& mine, const std::string& my_name, cons
   return all;
 }
 
+namespace {
+
+// The trainer's settings, and what the sizes of messages follow from, unless the trainer has listed it.
+std::vector<std::pair<std::string, std::string>> all_settings(const Hello& hello) {
+  auto settings = hello.settings;
+  const auto add = [&settings](const std::string& key, const std::string& value) {
+    const auto is_key = [&key](const auto& each) { return each.first == key; };
+    if (std::none_of(settings.begin(), settings.end(), is_key)) settings.emplace_back(key, value);
+  };
+  std::string names;
+  for (const std::string& site : hello.sites) names += (names.empty() ? "" : ", ") + site;
+  add("sites.names", names);
+  add("comm.codec", hello.codec);
+  add("comm.mean_codec", hello.mean_codec);
+  add("comm.streams", text(hello.streams));
+  add("comm.piece_mib", text(static_cast<double>(hello.piece_bytes) / (1U << 20U)));
+  return settings;
+}
+
+}  // namespace
+
 Formation::Formation(FileStore& store, const Hello& hello) : store_(store), hello_(hello) {
-  mine_ = {.nonce = hello.nonce, .layout_hash = hello.layout_hash, .slots = hello.slots, .settings = hello.settings};
+  mine_ = {
+      .nonce = hello.nonce, .layout_hash = hello.layout_hash, .slots = hello.slots, .settings = all_settings(hello)};
   for (const std::string& name : store_.list("gen"))
     mine_.after = std::max(mine_.after, static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10)));
 }
@@ -257,6 +279,7 @@ bool Formation::dead(const Generation& g) const {
 }
 
 std::optional<Formation::Left> Formation::left(const std::optional<Generation>& generation) const {
+  std::optional<Left> done;
   for (std::size_t r = 0; r < hello_.sites.size(); ++r) {
     const std::string& site = hello_.sites[r];
     if (site == hello_.site) continue;
@@ -267,9 +290,11 @@ std::optional<Formation::Left> Formation::left(const std::optional<Generation>& 
     const bool counts = (!hello_.nonces.empty() && hello_.nonces[r] == record.nonce) ||
                         (generation && generation->nonces[r] == record.nonce) ||
                         (seen != seen_.end() && seen->second.twice && seen->second.record.nonce == record.nonce);
-    if (counts) return Left{site, std::move(record)};
+    if (!counts) continue;
+    if (record.kind != Kind::finished) return Left{site, std::move(record)};
+    if (!done) done = Left{site, std::move(record)};
   }
-  return std::nullopt;
+  return done;
 }
 
 void Formation::leave(Kind kind, const std::string& reason) {

@@ -49,7 +49,7 @@ std::string differences(const JoinRecord& mine, const std::string& my_name, cons
 class Formation {
  public:
   static constexpr double kLive = 2.0;    // seconds since a record was last seen to change
-  static constexpr double kLinger = 2.0;  // seconds of beating after settings were found to differ
+  static constexpr double kLinger = 1.0;  // seconds of beating after settings were found to differ
 
   Formation(FileStore& store, const Hello& hello);
 
@@ -64,7 +64,8 @@ class Formation {
 
   // A member's link was started again since: this generation is over.
   bool dead(const Generation& generation) const;
-  // A member (or a site seen live) has left; the own site does not count.  `any`: also those that finished.
+  // A member (or a site seen live) has left; the own site does not count.  One that finished is only returned when none
+  // left in another way.
   struct Left {
     std::string site;
     LeftRecord record;

@@ -120,6 +120,7 @@ struct LinkClient::Impl {
   std::uint64_t wire_reported = 0;                          // in the last answer
   int ended = 0;                                            // links since the last answer or first READY
   std::string last_end;
+  bool ended_wrongly = false;  // by itself, with an exit code that no working atoll-link has: few of these are enough
 };
 
 // ---------------------------------------------------------------------------------------------- start and end
@@ -190,7 +191,8 @@ void LinkClient::Impl::supervise() {
       const bool again = converse();
       bury();
       if (!again) return;
-      const double pause = std::min(1.0, 0.1 * ++ended);
+      ended += ended_wrongly ? kRestarts / 3 + 1 : 1;
+      const double pause = std::min(1.0, 0.1 * ended);
       if (ended >= kRestarts)
         return give_up(Kind::link, text("atoll-link ended ", ended, " times in a row, the last time with ", last_end,
                                         " (", config.program.string(), ")"));
@@ -346,6 +348,7 @@ void LinkClient::Impl::bury() {
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     last_end = described(status);
+    ended_wrongly = WIFEXITED(status) && WEXITSTATUS(status) != kAgain;
     pid = -1;
   }
   if (socket >= 0) close(std::exchange(socket, -1));

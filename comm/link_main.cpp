@@ -30,8 +30,6 @@
 namespace atl::link {
 namespace {
 
-constexpr int kAgain = 75;  // exit code: start another link
-
 [[noreturn]] void end(int code) { _exit(code); }  // Gloo's threads may be anywhere: nothing is taken down
 
 // What the two threads share.

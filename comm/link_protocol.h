@@ -18,6 +18,7 @@ namespace atl::link {
 
 constexpr std::uint32_t kProtocol = 1;
 constexpr std::size_t kLargestMessage = 128 * 1024;
+constexpr int kAgain = 75;                    // exit code of a link that wants to be started again
 constexpr int kSocketFd = 3, kSegmentFd = 4;  // what the link inherits
 
 struct Hello {
