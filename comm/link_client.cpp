@@ -194,8 +194,8 @@ void LinkClient::Impl::supervise() {
       ended += ended_wrongly ? kRestarts / 3 + 1 : 1;
       const double pause = std::min(1.0, 0.1 * ended);
       if (ended >= kRestarts)
-        return give_up(Kind::link, text("atoll-link ended ", ended, " times in a row, the last time with ", last_end,
-                                        " (", config.program.string(), ")"));
+        return give_up(Kind::link, text("atoll-link ended again and again, the last time with ", last_end, " (",
+                                        config.program.string(), ")"));
       spdlog::info("link ended ({}): starting another in {:.1f} s", last_end, pause);
       pollfd woken{wake, POLLIN, 0};
       poll(&woken, 1, static_cast<int>(pause * 1000));
