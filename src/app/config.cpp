@@ -168,8 +168,8 @@ void settings(C& c, V& v) {
         Agree::yes);
   v.key("comm.timeout_s", c.comm.timeout_s, positive, "a number above 0", "of one exchange, and of waiting for a site",
         Agree::no);
-  v.key("comm.start_timeout_s", c.comm.start_timeout_s, not_negative, "a number, 0 or above",
-        "of waiting for all sites at the start; 0: timeout_s", Agree::no);
+  v.key("comm.start_timeout_s", c.comm.start_timeout_s, positive, "a number above 0",
+        "of waiting for all sites at the start: people start them one by one", Agree::no);
   v.key("comm.interface", c.comm.interface, any, "a text",
         "train: the network card or address that faces the other sites", Agree::no);
   v.key("comm.allow_loopback", c.comm.allow_loopback, any, "true or false",

@@ -48,9 +48,9 @@ struct RunConfig {
     int streams = 4;
     double piece_mib = 16;
     double timeout_s = 30;
-    double start_timeout_s = 0;  // of waiting for all sites at the start; 0: timeout_s
-    std::string interface;       // train: must be given; launch: "lo"
-    double bucket_mib = 1;       // ddp
+    double start_timeout_s = 600;  // of waiting for all sites at the start: people start them one by one
+    std::string interface;         // train: must be given; launch: "lo"
+    double bucket_mib = 1;         // ddp
   } comm;
   struct Store {
     std::string url;

@@ -37,6 +37,7 @@ RunConfig for_sites(RunConfig config, const fs::path& folder) {
   config.store.url = "file://" + fs::absolute(folder / "store").string();
   config.comm.interface = "lo";
   config.comm.allow_loopback = true;
+  config.comm.start_timeout_s = 60;  // they are started together
   return config;
 }
 

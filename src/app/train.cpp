@@ -35,7 +35,7 @@ LinkConfig link_config(const RunParts& parts, const std::string& site, const std
                   .streams = c.comm.streams,
                   .piece_bytes = static_cast<std::size_t>(c.comm.piece_mib * (1U << 20U)),
                   .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(c.comm.timeout_s * 1000)),
-                  .start_timeout = std::chrono::milliseconds(0),
+                  .start_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(c.comm.start_timeout_s * 1000)),
                   .codec = c.comm.codec,
                   .mean_codec = c.comm.mean_codec,
                   .slots = parts.slots,

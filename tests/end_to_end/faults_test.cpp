@@ -75,10 +75,10 @@ TEST_CASE("faults: links that are killed cost nothing: the run ends with the sam
 
 TEST_CASE("faults: a site that never comes is named") {
   const Workshop shop;
-  Program site = shop.train("site-0", "store", 2, {"comm.timeout_s=1"});
+  Program site = shop.train("site-0", "store", 2, {"comm.start_timeout_s=1"});
   CHECK(site.wait(10) == 3);
   CHECK_MESSAGE(says(site.output(), "no site-1"), site.output());
-  CHECK(says(site.output(), "comm.timeout_s"));
+  CHECK(says(site.output(), "comm.start_timeout_s"));
 }
 
 TEST_CASE("faults: different settings and models are listed at both sites before training starts") {
@@ -95,9 +95,9 @@ TEST_CASE("faults: different settings and models are listed at both sites before
 
 TEST_CASE("faults: two sites with one name") {
   const Workshop shop;
-  Program a = shop.train("site-0", "store", 2, {"comm.timeout_s=8"});
+  Program a = shop.train("site-0", "store", 2, {});
   REQUIRE(eventually([&] { return std::filesystem::exists(shop / "store" / "join" / "site-0"); }));
-  Program twin = shop.train("site-0", "store", 2, {"comm.timeout_s=8"}, "-twin");
+  Program twin = shop.train("site-0", "store", 2, {}, "-twin");
   CHECK(twin.wait(15) == 2);
   CHECK(says(twin.output(), "site-0 is running already"));
 }
