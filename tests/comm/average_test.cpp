@@ -1,0 +1,145 @@
+#include "comm/average.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "base/error.h"
+#include "support/close.h"
+#include "support/values.h"
+
+using namespace atl;
+
+namespace {
+
+std::vector<std::byte> encoded(const Codec& codec, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(codec.encoded_bytes(values.size()));
+  codec.encode(values, {}, bytes);
+  return bytes;
+}
+
+std::vector<float> mean_of(const Codec& codec, const std::vector<std::vector<std::byte>>& payloads,
+                           const std::vector<std::uint64_t>& weights, std::size_t n) {
+  const std::vector<std::span<const std::byte>> spans(payloads.begin(), payloads.end());
+  std::vector<float> mean(n, NAN);
+  average(spans, weights, codec, mean);
+  return mean;
+}
+
+}  // namespace
+
+TEST_CASE("average: worked by hand, with weights") {
+  const auto fp32 = make_codec("fp32");
+  const auto mean = mean_of(*fp32, {encoded(*fp32, {1, 2}), encoded(*fp32, {3, -6})}, {1, 3}, 2);
+  CHECK(mean == std::vector<float>{2.5F, -4.0F});  // (1 + 9) / 4, (2 - 18) / 4
+}
+
+TEST_CASE("average: follows the sum in long double, rounded once, for both codecs and odd sizes") {
+  for (const std::string& name : codec_names()) {
+    const auto codec = make_codec(name);
+    for (const std::size_t n : {0U, 1U, 7U, 8191U, 8192U, 8193U, 20'001U}) {
+      for (int sites = 1; sites <= 5; ++sites) {
+        std::vector<std::vector<std::byte>> payloads;
+        std::vector<std::vector<float>> decoded;
+        std::vector<std::uint64_t> weights;
+        for (int r = 0; r < sites; ++r) {
+          payloads.push_back(encoded(*codec, normal_values(n, static_cast<std::uint32_t>(10 * r + 1))));
+          decoded.emplace_back(n);
+          codec->decode(payloads.back(), decoded.back());
+          weights.push_back(static_cast<std::uint64_t>(1000 + 37 * r));
+        }
+        const auto mean = mean_of(*codec, payloads, weights, n);
+        const long double total = std::accumulate(weights.begin(), weights.end(), 0.0L);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          long double sum = 0;
+          for (std::size_t r = 0; r < decoded.size(); ++r) sum += static_cast<long double>(weights[r]) * decoded[r][i];
+          // fp64 sums err by 2^-53 a term; half a float's step comes from the one rounding
+          if (std::abs(static_cast<long double>(mean[i]) - sum / total) >
+              std::ldexp(std::abs(static_cast<double>(sum / total)), -24) + 1e-12)
+            ++wrong;
+        }
+        CAPTURE(name);
+        CAPTURE(n);
+        CAPTURE(sites);
+        CHECK(wrong == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("average: M equal payloads give exactly one of them, for every M and any weights") {
+  const auto fp32 = make_codec("fp32");
+  const auto values = normal_values(1001, 5);
+  for (int sites = 1; sites <= 9; ++sites) {
+    const std::vector<std::vector<std::byte>> payloads(static_cast<std::size_t>(sites), encoded(*fp32, values));
+    CAPTURE(sites);
+    CHECK(mean_of(*fp32, payloads, std::vector<std::uint64_t>(payloads.size(), 7680), 1001) == values);
+    std::vector<std::uint64_t> uneven;
+    for (int r = 0; r < sites; ++r) uneven.push_back(std::uint64_t{1} << (4 * r));
+    CHECK(mean_of(*fp32, payloads, uneven, 1001) == values);
+  }
+}
+
+TEST_CASE("average: payloads that are not aligned give the same bits") {
+  const auto fp32 = make_codec("fp32");
+  const auto a = encoded(*fp32, normal_values(513, 1)), b = encoded(*fp32, normal_values(513, 2));
+  std::vector<std::byte> shifted(a.size() + 1);
+  std::memcpy(shifted.data() + 1, a.data(), a.size());
+  std::vector<float> mean(513);
+  const std::vector<std::span<const std::byte>> spans{std::span(shifted).subspan(1), b};
+  const std::vector<std::uint64_t> weights{2, 3};
+  average(spans, weights, *fp32, mean);
+  CHECK(mean == mean_of(*fp32, {a, b}, weights, 513));
+}
+
+TEST_CASE("average: a payload of the wrong size is refused, with sizes and rank; no weight is 0") {
+  const auto fp32 = make_codec("fp32");
+  CHECK_THROWS_WITH_AS(mean_of(*fp32, {encoded(*fp32, {1, 2}), encoded(*fp32, {1})}, {1, 1}, 2),
+                       doctest::Contains("rank 1: a payload of 2 values in fp32 has 4 bytes, expected 8"), LinkError);
+  CHECK_THROWS_AS(mean_of(*fp32, {encoded(*fp32, {1})}, {0}, 1), Bug);
+  CHECK_THROWS_AS(mean_of(*fp32, {}, {}, 1), Bug);
+}
+
+TEST_CASE("average: chunks cover everything, on blocks, also when there are fewer blocks than sites") {
+  CHECK(chunk_plan(10, 3, 1) == std::vector<Chunk>{{0, 4}, {4, 3}, {7, 3}});
+  CHECK(chunk_plan(10, 3, 4) == std::vector<Chunk>{{0, 4}, {4, 4}, {8, 2}});
+  CHECK(chunk_plan(2, 4, 1) == std::vector<Chunk>{{0, 1}, {1, 1}, {2, 0}, {2, 0}});
+  CHECK(chunk_plan(0, 2, 1) == std::vector<Chunk>{{0, 0}, {0, 0}});
+  for (const std::size_t n : {1U, 2U, 3U, 255U, 256U, 257U, 100'003U})
+    for (int sites = 1; sites <= 8; ++sites)
+      for (const std::size_t block : {1U, 3U, 256U, 4096U}) {
+        std::size_t at = 0;
+        for (const Chunk& chunk : chunk_plan(n, sites, block)) {
+          CHECK(chunk.offset == at);
+          CHECK((chunk.offset % block == 0 || chunk.offset == n));
+          at += chunk.count;
+        }
+        CHECK(at == n);
+      }
+}
+
+TEST_CASE("average: with three sites a bf16 mean codec rounds the mean once more; with two it does not") {
+  const auto fp32 = make_codec("fp32"), bf16 = make_codec("bf16");
+  const float odd = 1.0F + std::ldexp(1.0F, -20);  // no bf16
+  for (const std::size_t sites : {2U, 3U}) {
+    const std::vector<std::vector<std::byte>> payloads(sites, encoded(*fp32, std::vector<float>(10, odd)));
+    const std::vector<std::span<const std::byte>> spans(payloads.begin(), payloads.end());
+    std::vector<float> mean(10);
+    exchange_mean(spans, std::vector<std::uint64_t>(sites, 1), *fp32, *bf16, mean);
+    CHECK(mean == std::vector<float>(10, sites == 2 ? odd : 1.0F));
+  }
+}
+
+TEST_CASE("average: bytes that a site sends") {
+  const auto fp32 = make_codec("fp32"), bf16 = make_codec("bf16");
+  CHECK(sent_payload_bytes(10'000, 0, 1, *fp32, *fp32) == 0);
+  CHECK(sent_payload_bytes(10'000, 0, 2, *fp32, *fp32) == 40'000);
+  CHECK(sent_payload_bytes(10'000, 0, 4, *fp32, *fp32) ==
+        40'000 - 10'000 + 3 * 10'000);  // 2 (M - 1) / M of the payload
+  CHECK(sent_payload_bytes(10'000, 0, 4, *fp32, *bf16) == 40'000 - 10'000 + 3 * 5'000);
+  CHECK(sent_payload_bytes(1'024, 0, 4, *fp32, *fp32) == 3 * 4'096);  // inline, to each
+}

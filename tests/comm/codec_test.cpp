@@ -1,0 +1,82 @@
+#include "comm/codec.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "support/close.h"
+#include "support/values.h"
+
+using namespace atl;
+
+namespace {
+
+std::vector<unsigned> bytes_of(const Codec& codec, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(codec.encoded_bytes(values.size()));
+  codec.encode(values, {}, bytes);
+  std::vector<unsigned> out;
+  for (const std::byte b : bytes) out.push_back(std::to_integer<unsigned>(b));
+  return out;
+}
+
+std::vector<float> there_and_back(const Codec& codec, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(codec.encoded_bytes(values.size()));
+  codec.encode(values, {}, bytes);
+  std::vector<float> out(values.size());
+  codec.decode(bytes, out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("codec: the examples of docs/wire_format.md") {
+  const std::vector<float> values{1.0F, -2.5F, 3.1415927F};
+  CHECK(bytes_of(*make_codec("fp32"), values) ==
+        std::vector<unsigned>{0, 0, 0x80, 0x3f, 0, 0, 0x20, 0xc0, 0xdb, 0x0f, 0x49, 0x40});
+  CHECK(bytes_of(*make_codec("bf16"), values) == std::vector<unsigned>{0x80, 0x3f, 0x20, 0xc0, 0x49, 0x40});
+}
+
+TEST_CASE("codec: fp32 returns every value bit for bit, the odd ones too") {
+  std::vector<float> values = normal_values(1001, 3);
+  for (const float odd : {0.0F, -0.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::denorm_min(),
+                          std::numeric_limits<float>::max()})
+    values.push_back(odd);
+  CHECK(there_and_back(*make_codec("fp32"), values) == values);
+}
+
+TEST_CASE("codec: bf16 errs by at most half a step, 2^-8 of the value, and keeps what fits") {
+  const auto bf16 = make_codec("bf16");
+  const std::vector<float> values = normal_values(5001, 4), back = there_and_back(*bf16, values);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    CHECK(std::abs(back[i] - values[i]) <= std::ldexp(std::abs(values[i]), -8));
+  CHECK(there_and_back(*bf16, back) == back);
+  CHECK(std::isnan(there_and_back(*bf16, {NAN})[0]));
+  CHECK(std::isinf(there_and_back(*bf16, {std::numeric_limits<float>::infinity()})[0]));
+}
+
+TEST_CASE("codec: empty, one value, and sizes that add up over parts") {
+  for (const std::string& name : codec_names()) {
+    const auto codec = make_codec(name);
+    CAPTURE(name);
+    CHECK(codec->name() == name);
+    CHECK(there_and_back(*codec, {}).empty());
+    CHECK(there_and_back(*codec, {0.5F}) == std::vector<float>{0.5F});
+    for (const std::size_t n : kSizes)
+      CHECK(codec->encoded_bytes(n + 3 * codec->block()) ==
+            codec->encoded_bytes(n) + codec->encoded_bytes(3 * codec->block()));
+  }
+}
+
+TEST_CASE("codec: wrong sizes and names are refused") {
+  const auto fp32 = make_codec("fp32");
+  std::vector<std::byte> bytes(7);
+  std::vector<float> out(2);
+  CHECK_THROWS_WITH_AS(fp32->decode(bytes, out), doctest::Contains("2 values in fp32 has 7 bytes, expected 8"),
+                       LinkError);
+  CHECK_THROWS_AS(fp32->encode(out, {}, bytes), Bug);
+  CHECK_THROWS_WITH_AS(make_codec("int3"),
+                       doctest::Contains("codec \"int3\" does not exist: it must be one of fp32, bf16"), ConfigError);
+}
