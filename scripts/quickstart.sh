@@ -4,6 +4,7 @@
 # --short: a few hundred steps into runs/quickstart-short, to see that everything works; its losses say nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/common.sh
 out=runs/quickstart
 sets=()
 case ${1:-} in
@@ -20,11 +21,11 @@ esac
 
 scripts/setup.sh
 scripts/build.sh release atoll atoll-link atoll-tokenize
-cache=${ATOLL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/atoll}
-data=$cache/data/shakespeare-bytes
 atoll=build/release/atoll
-[[ -e $data/dataset.json ]] || $atoll data prepare "$cache"/text/shakespeare/*.txt --out "$data"
+data=$atoll_cache/data/shakespeare-bytes
+[[ -e $data/dataset.json ]] || $atoll data prepare "$atoll_cache"/text/shakespeare/*.txt --out "$data"
 
+[[ ! -e $out ]] || echo "quickstart: $out is there from an earlier run and is replaced"
 for arm in diloco ddp; do
   echo "quickstart: experiments/quickstart/$arm.toml -> $out/$arm"
   $atoll launch "experiments/quickstart/$arm.toml" --set "data.path=$data" "${sets[@]}" --out "$out/$arm" --overwrite --log-level warn
