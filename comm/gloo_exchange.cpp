@@ -12,6 +12,11 @@ namespace {
 
 enum TagKind { kHeaderTag = 1, kPayloadTag = 2, kMeanTag = 3, kSyncTag = 4, kSyncMeanTag = 5 };
 
+constexpr std::size_t kOwnersFrom = 8U << 20U;  // bytes of a payload between two sites
+
+// A message costs some 10 system calls: smaller ones are not split for the sake of more streams.
+constexpr std::size_t kSmallestPiece = 256U << 10U;
+
 bool lands_in_out(const Codec& mean_codec) { return mean_codec.name() == "fp32"; }
 
 }  // namespace
@@ -26,7 +31,7 @@ GlooExchange::GlooExchange(GlooTransport& transport, Setup setup)
       inline_bytes_ = std::max(inline_bytes_, slot.in_bytes);
       continue;
     }
-    if (sites == 2) {
+    if (!owners(static_cast<int>(s))) {
       arena = std::max(arena, slot.in_bytes);
       continue;
     }
@@ -50,6 +55,17 @@ GlooExchange::GlooExchange(GlooTransport& transport, Setup setup)
 // ---------------------------------------------------------------------------------------------- parts
 
 bool GlooExchange::is_inline(int slot) const { return travels_inline(slot_of(slot).in_bytes); }
+
+// Two sites swap payloads: one latency.  A large one takes two and half of the arithmetic; the bits are the same, since fp32
+// means lose nothing.
+bool GlooExchange::owners(int slot) const {
+  if (transport_.sites() > 2) return true;
+  return setup_.codec->name() == "fp32" && setup_.mean_codec->name() == "fp32" && slot_of(slot).in_bytes >= kOwnersFrom;
+}
+
+std::vector<Chunk> GlooExchange::chunks_of(int slot) const {
+  return chunk_plan(slot_of(slot).values, transport_.sites(), exchange_block(*setup_.codec, *setup_.mean_codec));
+}
 
 bool GlooExchange::with_header(int slot, bool first_of_group) const {
   return first_of_group || header_next_ || is_inline(slot);
@@ -79,7 +95,10 @@ std::vector<GlooExchange::Piece> GlooExchange::pieces_of(Chunk chunk, const Code
   if (chunk.count == 0) return pieces;
   const std::size_t block = exchange_block(*setup_.codec, *setup_.mean_codec);
   const std::size_t bytes_a_block = std::max<std::size_t>(1, codec.encoded_bytes(block));
-  const std::size_t values = std::max<std::size_t>(1, setup_.piece_bytes / bytes_a_block) * block;
+  const auto streams = static_cast<std::size_t>(transport_.streams());
+  const std::size_t a_stream = (codec.encoded_bytes(chunk.count) + streams - 1) / streams;  // else streams would idle
+  const std::size_t bytes = std::min(setup_.piece_bytes, std::max(kSmallestPiece, a_stream));
+  const std::size_t values = std::max<std::size_t>(1, bytes / bytes_a_block) * block;
   for (std::size_t done = 0; done < chunk.count; done += values) {
     const auto index = static_cast<std::uint32_t>(pieces.size());
     pieces.push_back({{chunk.offset + done, std::min(values, chunk.count - done)},
@@ -113,7 +132,7 @@ void GlooExchange::post(std::uint64_t number, int slot, bool first_of_group) {
   posted_.payloads.resize(sites);
   posted_.means.resize(sites);
   std::byte* at = arena_.data();
-  if (transport_.sites() == 2) {
+  if (!owners(slot)) {
     const int peer = 1 - transport_.rank();
     for (const Piece& piece : pieces_of({0, slot_of(slot).values}, *setup_.codec))
       posted_.payloads[static_cast<std::size_t>(peer)].push_back(transport_.receive(
@@ -121,8 +140,7 @@ void GlooExchange::post(std::uint64_t number, int slot, bool first_of_group) {
           at + setup_.codec->encoded_bytes(piece.chunk.offset), setup_.codec->encoded_bytes(piece.chunk.count)));
     return;
   }
-  const auto chunks =
-      chunk_plan(slot_of(slot).values, transport_.sites(), exchange_block(*setup_.codec, *setup_.mean_codec));
+  const auto chunks = chunks_of(slot);
   const Chunk own = chunks[static_cast<std::size_t>(transport_.rank())];
   for (const int r : others()) {  // parts of the own chunk, one site's behind the other's
     for (const Piece& piece : pieces_of(own, *setup_.codec))
@@ -146,12 +164,15 @@ void GlooExchange::post(std::uint64_t number, int slot, bool first_of_group) {
 
 // ---------------------------------------------------------------------------------------------- headers
 
-std::vector<Header> GlooExchange::swap_headers(const Header& mine, std::span<const std::byte> payload) {
+void GlooExchange::send_header(const Header& mine, std::span<const std::byte> payload) {
   const auto bytes = encode(mine);
   std::copy(bytes.begin(), bytes.end(), header_out_.begin());
   std::copy(payload.begin(), payload.end(), header_out_.begin() + Header::kBytes);
   if (transport_.sites() > 1)
     transport_.send(others(), tag(kHeaderTag, mine.number, 0, 0), 0, header_out_.data(), header_out_.size());
+}
+
+std::vector<Header> GlooExchange::take_headers(const Header& mine) {
   std::vector<Header> all(static_cast<std::size_t>(transport_.sites()));
   all[static_cast<std::size_t>(transport_.rank())] = mine;
   for (const int r : others()) {
@@ -163,6 +184,7 @@ std::vector<Header> GlooExchange::swap_headers(const Header& mine, std::span<con
       throw Refused(Kind::link, e.what());
     }
   }
+  check(mine, all);
   return all;
 }
 
@@ -180,43 +202,63 @@ void GlooExchange::check(const Header& mine, const std::vector<Header>& all) con
 
 // ---------------------------------------------------------------------------------------------- one exchange
 
+// The payload follows its header at once: that a site with another slot has not posted its receive, so that nothing of it
+// moves, is seen to by the slot in its tag.
 GlooExchange::Result GlooExchange::run(const Send& send) {
   const int slot = send.out.slot;
-  Result result;
   post(send.number, slot, send.out.first_of_group);
+  const Header mine = header_of(send);
+  if (posted_.with_header) send_header(mine, is_inline(slot) ? in(slot) : std::span<const std::byte>());
+  if (!is_inline(slot)) send_payload(send);
   if (posted_.with_header) {
-    const Header mine{.kind = Header::Kind::data,
-                      .finite = send.out.finite,
-                      .first_of_group = send.out.first_of_group,
-                      .generation = setup_.generation,
-                      .number = send.number,
-                      .slot = static_cast<std::uint32_t>(slot),
-                      .round = send.out.round,
-                      .step = send.out.step,
-                      .tokens = send.out.tokens,
-                      .payload_bytes = slot_of(slot).in_bytes,
-                      .layout_hash = setup_.layout_hash,
-                      .settings_hash = setup_.settings_hash,
-                      .global_hash = send.out.global_hash};
-    const std::vector<Header> all =
-        swap_headers(mine, is_inline(slot) ? std::span<const std::byte>(in(slot)) : std::span<const std::byte>{});
-    check(mine, all);
+    const std::vector<Header> all = take_headers(mine);
     for (std::size_t r = 0; r < all.size(); ++r) weights_[r] = all[r].tokens;
-    result.header_bytes = Header::kBytes * (all.size() - 1);
     header_next_ = false;
   }
   if (is_inline(slot))
     average_inline(send);
-  else if (transport_.sites() == 2)
-    swap(send, result);
+  else if (owners(slot))
+    average_own_chunk(send);
   else
-    through_owners(send, result);
+    average_pair(send);
+  if (!is_inline(slot) && owners(slot)) take_means(send);
   transport_.wait_sends(waiting_for_);
-  result.payload_bytes = sent_payload_bytes(slot_of(slot).values, transport_.rank(), transport_.sites(), *setup_.codec,
-                                            *setup_.mean_codec);
-  result.tokens = std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0});
+  const Result result{.tokens = std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0}),
+                      .payload_bytes = sent_payload_bytes(slot_of(slot).values, transport_.rank(), transport_.sites(),
+                                                          *setup_.codec, *setup_.mean_codec),
+                      .header_bytes = posted_.with_header ? Header::kBytes * (weights_.size() - 1) : 0};
   if (send.out.next_slot >= 0) post(send.number + 1, send.out.next_slot, send.out.next_first_of_group);
   return result;
+}
+
+Header GlooExchange::header_of(const Send& send) const {
+  return {.kind = Header::Kind::data,
+          .finite = send.out.finite,
+          .first_of_group = send.out.first_of_group,
+          .generation = setup_.generation,
+          .number = send.number,
+          .slot = static_cast<std::uint32_t>(send.out.slot),
+          .round = send.out.round,
+          .step = send.out.step,
+          .tokens = send.out.tokens,
+          .payload_bytes = slot_of(send.out.slot).in_bytes,
+          .layout_hash = setup_.layout_hash,
+          .settings_hash = setup_.settings_hash,
+          .global_hash = send.out.global_hash};
+}
+
+void GlooExchange::send_payload(const Send& send) {
+  const int slot = send.out.slot;
+  const Codec& codec = *setup_.codec;
+  const auto send_chunk = [&](int to, Chunk chunk) {
+    for (const Piece& piece : pieces_of(chunk, codec))
+      transport_.send({to}, tag(kPayloadTag, send.number, slot, piece.index), piece.stream,
+                      in(slot).data() + codec.encoded_bytes(piece.chunk.offset),
+                      codec.encoded_bytes(piece.chunk.count));
+  };
+  if (!owners(slot)) return send_chunk(1 - transport_.rank(), {0, slot_of(slot).values});
+  const auto chunks = chunks_of(slot);
+  for (const int r : others()) send_chunk(r, chunks[static_cast<std::size_t>(r)]);
 }
 
 void GlooExchange::average_inline(const Send& send) {
@@ -228,14 +270,10 @@ void GlooExchange::average_inline(const Send& send) {
   exchange_mean(payloads, weights_, *setup_.codec, *setup_.mean_codec, out(send.out.slot));
 }
 
-void GlooExchange::swap(const Send& send, Result&) {
+void GlooExchange::average_pair(const Send& send) {
   const int slot = send.out.slot, peer = 1 - transport_.rank();
   const Codec& codec = *setup_.codec;
-  const auto pieces = pieces_of({0, slot_of(slot).values}, codec);
-  for (const Piece& piece : pieces)
-    transport_.send({peer}, tag(kPayloadTag, send.number, slot, piece.index), piece.stream,
-                    in(slot).data() + codec.encoded_bytes(piece.chunk.offset), codec.encoded_bytes(piece.chunk.count));
-  for (const Piece& piece : pieces) {
+  for (const Piece& piece : pieces_of({0, slot_of(slot).values}, codec)) {
     posted_.payloads[static_cast<std::size_t>(peer)][piece.index].wait(waiting_for_);
     const std::size_t from = codec.encoded_bytes(piece.chunk.offset), bytes = codec.encoded_bytes(piece.chunk.count);
     const std::span<const std::byte> own = in(slot).subspan(from, bytes),
@@ -246,17 +284,10 @@ void GlooExchange::swap(const Send& send, Result&) {
   }
 }
 
-void GlooExchange::through_owners(const Send& send, Result&) {
+void GlooExchange::average_own_chunk(const Send& send) {
   const int slot = send.out.slot, rank = transport_.rank();
   const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
-  const auto chunks = chunk_plan(slot_of(slot).values, transport_.sites(), exchange_block(codec, mean_codec));
-  for (const int r : others())
-    for (const Piece& piece : pieces_of(chunks[static_cast<std::size_t>(r)], codec))
-      transport_.send({r}, tag(kPayloadTag, send.number, slot, piece.index), piece.stream,
-                      in(slot).data() + codec.encoded_bytes(piece.chunk.offset),
-                      codec.encoded_bytes(piece.chunk.count));
-
-  const Chunk own = chunks[static_cast<std::size_t>(rank)];
+  const Chunk own = chunks_of(slot)[static_cast<std::size_t>(rank)];
   const std::size_t part = codec.encoded_bytes(own.count);
   for (const Piece& piece : pieces_of(own, codec)) {
     const std::size_t from = codec.encoded_bytes(piece.chunk.offset - own.offset),
@@ -283,7 +314,15 @@ void GlooExchange::through_owners(const Send& send, Result&) {
     transport_.send(others(), tag(kMeanTag, send.number, slot, piece.index), piece.stream, encoded.data(),
                     encoded.size());
   }
-  const std::byte* means = arena_.data() + part * static_cast<std::size_t>(transport_.sites() - 1);
+}
+
+void GlooExchange::take_means(const Send& send) {
+  const int slot = send.out.slot;
+  const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
+  const auto chunks = chunks_of(slot);
+  const Chunk own = chunks[static_cast<std::size_t>(transport_.rank())];
+  const std::byte* means =
+      arena_.data() + codec.encoded_bytes(own.count) * static_cast<std::size_t>(transport_.sites() - 1);
   for (const int r : others())
     for (const Piece& piece : pieces_of(chunks[static_cast<std::size_t>(r)], codec)) {
       posted_.means[static_cast<std::size_t>(r)][piece.index].wait(waiting_for_);
@@ -304,7 +343,8 @@ void GlooExchange::finish(std::uint64_t number) {
                     .number = number,
                     .layout_hash = setup_.layout_hash,
                     .settings_hash = setup_.settings_hash};
-  check(mine, swap_headers(mine, {}));
+  send_header(mine, {});
+  take_headers(mine);
   transport_.wait_sends(waiting_for_);
 }
 

@@ -70,7 +70,9 @@ class GlooExchange {
   };
 
   bool is_inline(int slot) const;
+  bool owners(int slot) const;  // of chunks; else two sites swap
   bool with_header(int slot, bool first_of_group) const;
+  std::vector<Chunk> chunks_of(int slot) const;  // a rank
   std::vector<Piece> pieces_of(Chunk chunk, const Codec& codec) const;
   std::vector<int> others() const;
   const Segment::Slot& slot_of(int slot) const { return setup_.segment.slots[static_cast<std::size_t>(slot)]; }
@@ -81,11 +83,15 @@ class GlooExchange {
 
   void post(std::uint64_t number, int slot, bool first_of_group);
   void post_headers(std::uint64_t number);
-  std::vector<Header> swap_headers(const Header& mine, std::span<const std::byte> payload);
+  Header header_of(const Send& send) const;
+  void send_header(const Header& mine, std::span<const std::byte> payload);
+  std::vector<Header> take_headers(const Header& mine);  // of all, in rank order; throws Refused
   void check(const Header& mine, const std::vector<Header>& all) const;
-  void swap(const Send& send, Result& result);
-  void through_owners(const Send& send, Result& result);
+  void send_payload(const Send& send);
   void average_inline(const Send& send);
+  void average_pair(const Send& send);
+  void average_own_chunk(const Send& send);  // and sends its mean
+  void take_means(const Send& send);         // of the others' chunks
 
   GlooTransport& transport_;
   Setup setup_;

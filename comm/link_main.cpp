@@ -238,6 +238,7 @@ class Front {
   }
 
   void form(double now) {
+    if (finished_elsewhere()) return;
     const Formation::Found found = formation_->poll(now);
     if (found.failed) fail(*found.failed, /*written=*/true);
     if (!found.generation) return;
@@ -259,18 +260,25 @@ class Front {
       spdlog::info("generation={} is over: a site's link was started again", generation_->number);
       end(kAgain);
     }
+    if (finished_elsewhere()) return;
     const auto gone = formation_->left(generation_);
-    if (!gone) return;
-    if (gone->record.kind == Kind::finished) {
-      const std::lock_guard lock(work_.mutex);
-      if (!work_.finish || !work_.sends.empty()) return;
-      if (work_.left.exchange(true)) return;
-      formation_->leave(Kind::finished, "finished");
-      send_message(kSocketFd, Finished{});
-      return;
-    }
+    if (!gone || gone->record.kind == Kind::finished) return;
     const Kind kind = gone->record.kind == Kind::user ? Kind::link : gone->record.kind;
     fail({kind, gone->site + " left: " + gone->record.reason}, false);
+  }
+
+  // A member completed the last exchange of all, so this site, which waits for just that, is done too (docs/link.md).
+  bool finished_elsewhere() {
+    {
+      const std::lock_guard lock(work_.mutex);
+      if (!work_.finish || !work_.sends.empty()) return false;
+    }
+    const auto gone = formation_->left(generation_);
+    if (!gone || gone->record.kind != Kind::finished) return false;
+    if (work_.left.exchange(true)) return true;
+    formation_->leave(Kind::finished, "finished");
+    send_message(kSocketFd, Finished{});
+    return true;
   }
 
   void deadlines(double now) {

@@ -50,7 +50,7 @@ struct Options {
 struct Board {
   pthread_barrier_t barrier;
   std::array<std::array<double, kMost>, kSites> seconds;
-  std::array<double, kSites> cpu;
+  std::array<double, kSites> cpu, gloo_cpu;  // seconds of a core, a site
 };
 
 class SharedBoard {
@@ -91,6 +91,18 @@ class Folder {
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
+}
+
+// CPU seconds of all threads of a process so far.
+double cpu_seconds(int pid) {
+  double sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    std::ifstream file(task.path() / "schedstat");
+    double ns = 0;
+    file >> ns;
+    sum += ns * 1e-9;
+  }
+  return sum;
 }
 
 // what(rank) in a process each; ends this program if one fails.
@@ -241,10 +253,18 @@ double exchange_against_gloo(int sites, const Options& options) {
     }
     board.meet();
     if (rank == 0) std::printf("%d sites: gloo's best segment size is %zu KiB\n", sites, segments[best] >> 10U);
+    double gloo_cpu = 0, cpu = 0;
+    const auto counted = [&](double& sum, const auto& what) {
+      const double before = cpu_seconds(getpid());
+      timed(what);
+      sum += cpu_seconds(getpid()) - before;
+    };
     for (int i = 0; i < options.repetitions; ++i) {
-      timed([&] { reference.run(segments[best]); });
-      timed([&] { ours.run(i + 1 == options.repetitions); });
+      counted(gloo_cpu, [&] { reference.run(segments[best]); });
+      counted(cpu, [&] { ours.run(i + 1 == options.repetitions); });
     }
+    board->gloo_cpu[static_cast<std::size_t>(rank)] = gloo_cpu / options.repetitions;
+    board->cpu[static_cast<std::size_t>(rank)] = cpu / options.repetitions;
     ours.check();
   });
   std::vector<double> gloo_s, ours_s, ratios;
@@ -258,26 +278,16 @@ double exchange_against_gloo(int sites, const Options& options) {
     ours_s.push_back(slowest[1]);
   }
   const double ratio = median(gloo_s) / median(ours_s);
-  std::printf("%d sites: %zu MB fp32: gloo ring %.1f ms, atoll %.1f ms (%d streams, pieces of %zu KiB), ratio %.3f\n",
-              sites, options.megabytes, 1e3 * median(gloo_s), 1e3 * median(ours_s), options.streams,
-              options.piece_bytes >> 10U, ratio);
+  std::printf(
+      "%d sites: %zu MB fp32: gloo ring %.1f ms (%.1f ms of a core a site), atoll %.1f ms (%.1f ms of a core), ratio "
+      "%.3f\n",
+      sites, options.megabytes, 1e3 * median(gloo_s), 1e3 * board->gloo_cpu[0], 1e3 * median(ours_s),
+      1e3 * board->cpu[0], ratio);
   std::fflush(stdout);
   return ratio;
 }
 
 // ---------------------------------------------------------------------------------------------- what a trainer sees
-
-// CPU seconds of all threads of a process so far.
-double cpu_seconds(int pid) {
-  double sum = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
-    std::ifstream file(task.path() / "schedstat");
-    double ns = 0;
-    file >> ns;
-    sum += ns * 1e-9;
-  }
-  return sum;
-}
 
 LinkConfig site_config(const Folder& folder, int rank, int sites, const std::vector<std::size_t>& slots,
                        const Options& options) {

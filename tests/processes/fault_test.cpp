@@ -149,7 +149,7 @@ TEST_CASE("faults: an idle link is started again although its trainer only compu
 
 TEST_CASE("faults: links killed while sites finish: all are told that all is there, or warn, and return in time") {
   const TempDir folder;
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 12; ++round) {
     const Plan plan{.sites = 2, .slots = {5000}, .timeout_s = 5};
     Means means(plan);
     const auto outcomes = run_sites(2, [&](int rank) {
