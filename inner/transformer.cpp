@@ -8,8 +8,9 @@ namespace {
 constexpr double kRotaryBase = 10'000;  // arXiv:2104.09864
 constexpr double kNormEps = 1e-6;
 
+// In the weight's precision: under autocast queries and keys come in bf16.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
-  return at::rms_norm(x, weight.sizes(), weight, kNormEps);
+  return at::rms_norm(x.to(weight.scalar_type()), weight.sizes(), weight, kNormEps);
 }
 
 // x: [B, T, heads, d].  Turns the pairs (i, i + d/2) by the position's angle.
