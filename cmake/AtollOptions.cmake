@@ -7,13 +7,15 @@ target_compile_options(atoll_options INTERFACE
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
     -Wno-missing-field-initializers -Werror>>  # a field that a designated initializer leaves out keeps its default, on purpose
   "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>>"  # errors name files as the tree does
-  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>>)
 if(ATOLL_SANITIZE)
-  target_compile_options(atoll_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer>)
+  target_compile_options(atoll_options INTERFACE  # what UBSan finds ends the test, too
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ATOLL_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   target_link_options(atoll_options INTERFACE -fsanitize=${ATOLL_SANITIZE})
   target_compile_definitions(atoll_options INTERFACE ATOLL_SANITIZED=1)
 endif()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})  # build/<preset>/atoll, build/<preset>/atoll-link
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)  # an installed atoll finds libtorch where the built one does
 
 # A compiler cache and a fast linker, where they are installed.
 find_program(ATOLL_CCACHE ccache)

@@ -22,7 +22,7 @@ if(AtollTorch_FOUND AND NOT TARGET atoll::torch)
   target_include_directories(atoll::torch SYSTEM INTERFACE
     ${AtollTorch_INCLUDE_DIR} ${AtollTorch_INCLUDE_DIR}/torch/csrc/api/include)
   target_link_libraries(atoll::torch INTERFACE ${AtollTorch_CPU} ${AtollTorch_C10})
-  target_link_options(atoll::torch INTERFACE -Wl,-rpath,${ATOLL_TORCH_DIR}/lib -Wl,--allow-shlib-undefined)
+  target_link_options(atoll::torch INTERFACE -Wl,--allow-shlib-undefined)
   if(ATOLL_CUDA)
     # Nothing in the program names a symbol of these two; they register themselves when they are loaded.  They link here without the rest
     # of PyTorch's CUDA libraries (cuDNN, NCCL, cuSPARSELt ...), and start only where those are.
