@@ -5,6 +5,9 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <thread>
 
 #include "base/error.h"
@@ -42,24 +45,68 @@ class Rendezvous final : public gloo::rendezvous::Store {
   std::string prefix_;
 };
 
+// Outlives the constructor when one of the threads is left behind; the process then ends.
+class Connecting {
+ public:
+  explicit Connecting(std::size_t count) : contexts_(count), missing_(count) {}
+  void done(std::size_t index, std::shared_ptr<gloo::Context> context) {
+    const std::lock_guard lock(mutex_);
+    contexts_[index] = std::move(context);
+    --missing_;
+    changed_.notify_all();
+  }
+  void fail(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(failure);
+    changed_.notify_all();
+  }
+  std::vector<std::shared_ptr<gloo::Context>> wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return missing_ == 0 || failure_; });
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(contexts_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<gloo::Context>> contexts_;
+  std::size_t missing_;
+  std::exception_ptr failure_;
+};
+
 }  // namespace
 
-GlooTransport::GlooTransport(FileStore& store, const std::string& prefix, const std::string& address, int rank,
+GlooTransport::GlooTransport(const FileStore& store, const std::string& prefix, const std::string& address, int rank,
                              int sites, int streams)
-    : rank_(rank), sites_(sites) {
-  for (int c = 0; c < streams; ++c) {
-    gloo::transport::tcp::attr attr(address.c_str());
-    auto device = gloo::transport::tcp::CreateDevice(attr);
-    auto context = std::make_shared<gloo::rendezvous::Context>(rank, sites);
-    context->setTimeout(kForever);
-    Rendezvous rendezvous(store, prefix + std::to_string(c) + "/");
-    context->connectFullMesh(rendezvous, device);
-    contexts_.push_back(std::move(context));
-  }
-  sockets_ = tcp_sockets();
+    : rank_(rank), sites_(sites), contexts_(2 * static_cast<std::size_t>(streams)) {
+  std::vector<std::shared_ptr<gloo::transport::Device>> devices;
+  for (int i = 0; i < streams; ++i)
+    devices.push_back(gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str())));
+  // All at once, since each takes a round trip for every site; until all are connected or one has failed.
+  const auto state = std::make_shared<Connecting>(contexts_.size());
+  for (std::size_t c = 0; c < contexts_.size(); ++c)
+    std::thread([=, url = store.url(), device = devices[c / 2]]() mutable {
+      try {
+        FileStore own_store(url);
+        Rendezvous rendezvous(own_store, prefix + std::to_string(c) + "/");
+        auto context = std::make_shared<gloo::rendezvous::Context>(rank, sites);
+        context->setTimeout(kForever);
+        context->connectFullMesh(rendezvous, device);
+        state->done(c, std::move(context));
+      } catch (...) {
+        state->fail(std::current_exception());
+      }
+    }).detach();
+  contexts_ = state->wait();
+  counter_.find();
 }
 
 GlooTransport::~GlooTransport() = default;
+
+gloo::Context& GlooTransport::context(int stream, int from, int to) const {
+  return *contexts_[2 * static_cast<std::size_t>(stream) + (from < to ? 0 : 1)];
+}
 
 void GlooTransport::Receive::wait(std::atomic<int>& waiting_for) {
   waiting_for = from_;
@@ -71,7 +118,7 @@ void GlooTransport::Receive::wait(std::atomic<int>& waiting_for) {
 GlooTransport::Receive GlooTransport::receive(int from, std::uint64_t tag, int stream, std::byte* data,
                                               std::size_t bytes) {
   Receive posted;
-  posted.buffer_ = contexts_[static_cast<std::size_t>(stream)]->createUnboundBuffer(data, bytes);
+  posted.buffer_ = context(stream, from, rank_).createUnboundBuffer(data, bytes);
   posted.from_ = from;
   posted.buffer_->recv(from, tag);
   return posted;
@@ -80,23 +127,20 @@ GlooTransport::Receive GlooTransport::receive(int from, std::uint64_t tag, int s
 void GlooTransport::send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data,
                          std::size_t bytes) {
   auto* memory = const_cast<std::byte*>(data);  // Gloo has one kind of buffer for both directions; it only reads here
-  Sending sending{contexts_[static_cast<std::size_t>(stream)]->createUnboundBuffer(memory, bytes), 0};
   for (const int rank : to) {
-    sending.buffer->send(rank, tag);
-    ++sending.copies;
+    sending_.push_back(context(stream, rank_, rank).createUnboundBuffer(memory, bytes));
+    sending_.back()->send(rank, tag);
   }
-  sending_.push_back(std::move(sending));
 }
 
 void GlooTransport::wait_sends(std::atomic<int>& waiting_for) {
   waiting_for = -2;  // no one in particular: some peer does not take what is sent
-  for (Sending& sending : sending_)
-    for (int copy = 0; copy < sending.copies; ++copy)
-      if (!sending.buffer->waitSend(kForever)) throw LinkError("a send was given up");
+  for (const auto& sending : sending_)
+    if (!sending->waitSend(kForever)) throw LinkError("a send was given up");
   sending_.clear();
   waiting_for = -1;
 }
 
-WireBytes GlooTransport::wire_bytes() const { return tcp_bytes(sockets_); }
+WireBytes GlooTransport::wire_bytes() const { return counter_.count(); }
 
 }  // namespace atl::link

@@ -1,4 +1,6 @@
-// GlooTransport: the connections of one generation: C contexts, each with a device (thread, epoll loop) of its own.
+// GlooTransport: the connections of one generation.  A stream is two contexts, one a direction, on a device (thread, epoll
+// loop) of its own: a thread that sends holds the lock of its connection, and Gloo's device would spin on that lock as long
+// as something arrives there.
 //
 // One message is one operation with its own tag; both sides must use equal sizes (docs/link.md, invariant 6).  Any failure is an exception of Gloo's;
 // the link process then ends, so nothing is ever taken down in order.  For the exchange thread alone.
@@ -10,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,16 +24,33 @@ struct WireBytes {
   std::uint64_t sent = 0, retransmitted = 0;  // sent includes retransmitted; TCP payload, without IP and TCP headers
 };
 
+// What the TCP connections that this process has when it is made have sent (TCP_INFO).  Any thread.
+// In a file of its own, tcp_bytes.cpp: <linux/tcp.h> and <netinet/tcp.h> exclude each other.
+class TcpCounter {
+ public:
+  TcpCounter();       // of no connections
+  void find();        // in the descriptor table
+  WireBytes count();  // of one that has ended: what it was before
+
+ private:
+  struct Socket {
+    int fd = -1;
+    WireBytes bytes;
+  };
+  std::mutex mutex_;
+  std::vector<Socket> sockets_;
+};
+
 class GlooTransport {
  public:
   // Blocks until all are connected (the caller's deadline is the front thread's).  `prefix` of the rendezvous keys is new in every generation.
-  GlooTransport(FileStore& store, const std::string& prefix, const std::string& address, int rank, int sites,
+  GlooTransport(const FileStore& store, const std::string& prefix, const std::string& address, int rank, int sites,
                 int streams);
   ~GlooTransport();
 
   int rank() const { return rank_; }
   int sites() const { return sites_; }
-  int streams() const { return static_cast<int>(contexts_.size()); }
+  int streams() const { return static_cast<int>(contexts_.size() / 2); }
 
   // A receive that is posted; the memory must stay until wait() has returned.
   class Receive {
@@ -49,22 +69,15 @@ class GlooTransport {
   void send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data, std::size_t bytes);
   void wait_sends(std::atomic<int>& waiting_for);
 
-  WireBytes wire_bytes() const;  // of this process's connections
+  WireBytes wire_bytes() const;  // of this process's connections; some 2 us for each; from any thread
 
  private:
-  int rank_, sites_;
-  std::vector<std::shared_ptr<gloo::Context>> contexts_;
-  struct Sending {
-    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
-    int copies = 0;
-  };
-  std::vector<Sending> sending_;
-  std::vector<int> sockets_;
-};
+  gloo::Context& context(int stream, int from, int to) const;
 
-// Sum of TCP_INFO over `sockets`.  In a file of its own: <linux/tcp.h> and <netinet/tcp.h> exclude each other.
-WireBytes tcp_bytes(const std::vector<int>& sockets);
-// This process's connected TCP sockets, from its descriptor table.
-std::vector<int> tcp_sockets();
+  int rank_, sites_;
+  std::vector<std::shared_ptr<gloo::Context>> contexts_;  // a stream: from lower to higher ranks, from higher to lower
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> sending_;
+  mutable TcpCounter counter_;
+};
 
 }  // namespace atl::link

@@ -37,8 +37,10 @@ namespace {
 
 using namespace link;
 
-constexpr double kBackup = 2;  // seconds after which the client ends a wait that the link should have ended
-constexpr int kRestarts = 20;  // links that may end without an answer
+constexpr double kBackup = 2;    // seconds after which the client ends a wait that the link should have ended
+constexpr double kLeave = 1;     // seconds that a link has to end after LEAVE
+constexpr double kLinger = 0.5;  // and after FINISHED: it waits for the others, who may still read what it sent
+constexpr int kRestarts = 20;    // links that may end without an answer
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
 std::filesystem::path beside_this_program() {
@@ -74,6 +76,7 @@ struct LinkClient::Impl {
   void start();     // a link, HELLO, what has no answer yet
   bool converse();  // until the link has ended; false: no other one is to be started
   void hear(const Message& message);
+  void await_end(double seconds);
   void bury();       // SIGKILL and waitpid
   bool backed_up();  // ends waits that the link should have ended
   void give_up(Kind kind, const std::string& reason);
@@ -288,23 +291,32 @@ bool LinkClient::Impl::converse() {
       if (n > 0) hear(decode(std::span(packet).first(static_cast<std::size_t>(n))));
       if (n == 0) break;  // an error (ECONNRESET) comes before what is queued: read on
     }
-    const std::lock_guard lock(mutex);
-    if (stopping || failure) {
-      if (leave_message) send_message(socket, *leave_message, false);
-      for (int i = 0; leave_message && i < 100; ++i) {  // it writes left/NAME and ends
-        int status = 0;
-        if (waitpid(pid, &status, WNOHANG) == pid) {
-          pid = -1;
-          break;
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      }
+    std::unique_lock lock(mutex);
+    if (finished) {
+      lock.unlock();
+      await_end(kLinger);
       return false;
     }
-    if (finished || backed_up()) return false;
+    if (stopping || failure) {
+      if (!leave_message) return false;
+      send_message(socket, *leave_message, false);
+      lock.unlock();
+      await_end(kLeave);  // it writes left/NAME
+      return false;
+    }
+    if (backed_up()) return false;
   }
   const std::lock_guard lock(mutex);
   return !stopping && !finished && !failure;
+}
+
+// Gives the link time to end by itself; bury() does not wait.
+void LinkClient::Impl::await_end(double seconds) {
+  for (const double start = steady_seconds(); steady_seconds() - start < seconds;) {
+    siginfo_t state{};
+    if (waitid(P_PID, static_cast<id_t>(pid), &state, WEXITED | WNOHANG | WNOWAIT) != 0 || state.si_pid == pid) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 void LinkClient::Impl::hear(const Message& message) {
@@ -334,6 +346,9 @@ void LinkClient::Impl::hear(const Message& message) {
     wire_now = std::max(wire_now, end->wire_bytes);
     retransmitted_now = std::max(retransmitted_now, end->retransmitted_bytes);
     finished = true;
+  } else if (const auto* counted = std::get_if<Counted>(&message)) {
+    wire_now = std::max(wire_now, counted->wire_bytes);
+    retransmitted_now = std::max(retransmitted_now, counted->retransmitted_bytes);
   } else {
     throw Bug("a message that only a trainer sends");
   }

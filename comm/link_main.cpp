@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -38,12 +39,24 @@ struct Work {
   std::condition_variable changed;
   std::deque<Send> sends;
   std::optional<Finish> finish;
-  std::uint64_t completed = 0;         // last answered
+  std::uint64_t completed = 0;  // last answered
+  std::atomic<const GlooTransport*> transport{nullptr};
   std::atomic<bool> connected{false};  // to all; in sync later
   std::atomic<bool> ready{false};      // connected and in sync
   std::atomic<bool> left{false};       // left/NAME says how this site ended: nothing is to be added
   std::atomic<int> waiting_for{-1};    // GlooExchange::Setup
+
+  WireBytes wire_bytes() const {
+    const GlooTransport* connections = transport;
+    return connections == nullptr ? WireBytes{} : connections->wire_bytes();
+  }
 };
+
+[[noreturn]] void end_for_another(const Work& work) {
+  const WireBytes wire = work.wire_bytes();
+  send_message(kSocketFd, Counted{wire.sent, wire.retransmitted}, false);
+  end(kAgain);
+}
 
 // ---------------------------------------------------------------------------------------------- exchange thread
 
@@ -65,7 +78,7 @@ class ExchangeThread {
       }
     } catch (const std::exception& e) {  // Gloo's EnforceNotMet is no gloo::Exception
       spdlog::debug("generation={} broke off: {}", generation_.number, e.what());
-      end(kAgain);
+      end_for_another(work_);
     }
   }
 
@@ -76,8 +89,10 @@ class ExchangeThread {
     void* memory =
         mmap(nullptr, std::max<std::size_t>(segment.bytes, 1), PROT_READ | PROT_WRITE, MAP_SHARED, kSegmentFd, 0);
     if (memory == MAP_FAILED) throw Bug("the segment cannot be mapped");
-    GlooTransport transport(store_, generation_.prefix(), address_, hello_.rank(),
-                            static_cast<int>(hello_.sites.size()), static_cast<int>(hello_.streams));
+    transport_ =
+        std::make_unique<GlooTransport>(store_, generation_.prefix(), address_, hello_.rank(),
+                                        static_cast<int>(hello_.sites.size()), static_cast<int>(hello_.streams));
+    GlooTransport& transport = *transport_;
     GlooExchange exchange(transport, {.sites = hello_.sites,
                                       .generation = generation_.number,
                                       .layout_hash = hello_.layout_hash,
@@ -88,6 +103,7 @@ class ExchangeThread {
                                       .segment = segment,
                                       .memory = static_cast<std::byte*>(memory),
                                       .waiting_for = &work_.waiting_for});
+    work_.transport = &transport;
     work_.connected = true;
     const auto served = exchange.sync(hello_.completed, static_cast<int>(hello_.completed_slot),
                                       hello_.completed_tokens, [this] { return oldest(); });
@@ -103,7 +119,12 @@ class ExchangeThread {
       const Send send = oldest();
       const double start = steady_seconds();
       const GlooExchange::Result result = exchange.run(send);
-      answer(send, result, steady_seconds() - start, transport.wire_bytes());
+      const double now = steady_seconds();
+      if (now - counted_ > kCount) {
+        wire_ = transport.wire_bytes();
+        counted_ = now;
+      }
+      answer(send, result, now - start, wire_);
     }
   }
 
@@ -148,12 +169,32 @@ class ExchangeThread {
     if (!work_.left.exchange(true)) {
       store_.put("left/" + hello_.site, encode(LeftRecord{.nonce = hello_.nonce, .kind = kind, .reason = reason}));
       say(message);
+      if (kind == Kind::finished) await_others();
     }
     for (;;) pause();  // the trainer ends this process
+  }
+  // A connection that ends before the other side has read all may lose it: so all go together, when they can.
+  void await_others() {
+    std::vector<bool> left(generation_.sites.size(), false);
+    left[static_cast<std::size_t>(hello_.rank())] = true;
+    while (std::find(left.begin(), left.end(), false) != left.end()) {
+      for (std::size_t r = 0; r < left.size(); ++r)
+        if (const auto bytes = left[r] ? std::nullopt : store_.get("left/" + generation_.sites[r]))
+          left[r] = decode_left(*bytes, generation_.sites[r]).nonce == generation_.nonces[r];
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    end(0);
   }
   void say(const Message& message) {
     if (send_message(kSocketFd, message) == Sent::gone) end(0);  // the trainer is gone
   }
+
+  std::unique_ptr<GlooTransport> transport_;  // never taken down: see end()
+
+  static constexpr double kCount =
+      0.02;  // seconds that an ANSWER's wire bytes may be old: counting costs some 2 us a connection
+  double counted_ = 0;
+  WireBytes wire_;
 
   const Hello& hello_;
   Generation generation_;
@@ -253,12 +294,12 @@ class Front {
       const double patience = std::min(5.0, static_cast<double>(hello_.timeout_ms) / 3000);
       if (now - connecting_since_ > patience && !work_.connected) {  // in sync, one may wait for its trainer's SEND
         spdlog::debug("generation={} did not connect in {:.1f} s", generation_->number, patience);
-        end(kAgain);
+        end_for_another(work_);
       }
     }
     if (formation_->dead(*generation_)) {
       spdlog::info("generation={} is over: a site's link was started again", generation_->number);
-      end(kAgain);
+      end_for_another(work_);
     }
     if (finished_elsewhere()) return;
     const auto gone = formation_->left(generation_);
@@ -277,8 +318,9 @@ class Front {
     if (!gone || gone->record.kind != Kind::finished) return false;
     if (work_.left.exchange(true)) return true;
     formation_->leave(Kind::finished, "finished");
-    send_message(kSocketFd, Finished{});
-    return true;
+    const WireBytes wire = work_.wire_bytes();
+    send_message(kSocketFd, Finished{wire.sent, wire.retransmitted});
+    end(0);
   }
 
   void deadlines(double now) {

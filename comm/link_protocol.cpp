@@ -132,6 +132,12 @@ void get(ByteReader& in, Finished& m) {
   m.retransmitted_bytes = in.u64("retransmitted");
 }
 
+void put(ByteWriter& out, const Counted& m) { out.u64(m.wire_bytes).u64(m.retransmitted_bytes); }
+void get(ByteReader& in, Counted& m) {
+  m.wire_bytes = in.u64("wire");
+  m.retransmitted_bytes = in.u64("retransmitted");
+}
+
 template <std::size_t I = 0>
 Message decoded(std::size_t type, ByteReader& in) {
   if constexpr (I == std::variant_size_v<Message>) {

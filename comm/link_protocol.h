@@ -16,7 +16,7 @@
 
 namespace atl::link {
 
-constexpr std::uint32_t kProtocol = 1;
+constexpr std::uint32_t kProtocol = 2;
 constexpr std::size_t kLargestMessage = 128 * 1024;
 constexpr int kAgain = 75;                    // exit code of a link that wants to be started again
 constexpr int kSocketFd = 3, kSegmentFd = 4;  // what the link inherits
@@ -71,7 +71,11 @@ struct Finished {
   std::uint64_t wire_bytes = 0, retransmitted_bytes = 0;
 };
 
-using Message = std::variant<Hello, Send, Finish, Leave, Ready, Answered, Failed, Finished>;
+struct Counted {  // the last word of a link that ends by itself, to be started again
+  std::uint64_t wire_bytes = 0, retransmitted_bytes = 0;
+};
+
+using Message = std::variant<Hello, Send, Finish, Leave, Ready, Answered, Failed, Finished, Counted>;
 
 std::vector<std::byte> encode(const Message& message);
 // Throws LinkError: another protocol version, cut short, out of range.

@@ -30,6 +30,7 @@ class FileStore {
   bool lock(const std::string& key);
 
   const std::filesystem::path& root() const { return root_; }
+  std::string url() const { return "file://" + root_.string(); }
 
  private:
   std::filesystem::path path_of(const std::string& key) const;

@@ -20,8 +20,10 @@ bool info_of(int socket, tcp_info& info) {
 
 }  // namespace
 
-std::vector<int> tcp_sockets() {
-  std::vector<int> sockets;
+TcpCounter::TcpCounter() = default;
+
+void TcpCounter::find() {
+  const std::lock_guard lock(mutex_);
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::atoi(entry.path().filename().c_str());
     int protocol = 0;
@@ -29,18 +31,19 @@ std::vector<int> tcp_sockets() {
     tcp_info info{};
     if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP &&
         info_of(fd, info) && info.tcpi_state == kEstablished)
-      sockets.push_back(fd);
+      sockets_.push_back({fd, {}});
   }
-  return sockets;
 }
 
-WireBytes tcp_bytes(const std::vector<int>& sockets) {
+WireBytes TcpCounter::count() {
+  const std::lock_guard lock(mutex_);
   WireBytes sum;
-  for (const int socket : sockets) {
+  for (Socket& socket : sockets_) {
     tcp_info info{};
-    if (!info_of(socket, info)) continue;
-    sum.sent += info.tcpi_bytes_sent;
-    sum.retransmitted += info.tcpi_bytes_retrans;
+    if (info_of(socket.fd, info) && info.tcpi_bytes_sent >= socket.bytes.sent)
+      socket.bytes = {info.tcpi_bytes_sent, info.tcpi_bytes_retrans};
+    sum.sent += socket.bytes.sent;
+    sum.retransmitted += socket.bytes.retransmitted;
   }
   return sum;
 }

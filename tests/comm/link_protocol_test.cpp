@@ -64,7 +64,8 @@ std::vector<Message> samples() {
           Ready{.generation = 12, .nonces = {1, 2, 3}},
           answered,
           Failed{.kind = Kind::finite, .reason = "a NaN"},
-          Finished{}};
+          Finished{},
+          Counted{.wire_bytes = 1, .retransmitted_bytes = 2}};
 }
 
 }  // namespace
