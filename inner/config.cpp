@@ -13,7 +13,8 @@ double learning_rate(const InnerConfig& c, std::uint64_t t) {
   const double warmup = static_cast<double>(c.warmup_steps), total = static_cast<double>(c.total_steps);
   if (step <= warmup) return c.lr * step / warmup;
   switch (c.schedule) {
-    case LrSchedule::constant: return c.lr;
+    case LrSchedule::constant:
+      return c.lr;
     case LrSchedule::cosine: {
       const double done = (step - warmup) / std::max(1.0, total - warmup);  // 1 at the last step
       return c.lr * (c.final_lr_fraction + (1 - c.final_lr_fraction) * 0.5 * (1 + std::cos(std::numbers::pi * done)));
@@ -33,17 +34,21 @@ ModelConfig resolved(ModelConfig m) {
   const auto refuse = [](const std::string& what) { throw ConfigError("model: " + what); };
   if (m.layers == 0 || m.width == 0 || m.heads == 0 || m.context == 0 || m.vocabulary == 0)
     refuse("layers, width, heads, context and the vocabulary must be at least 1");
-  if (m.width % m.heads != 0) refuse(text("model.width = ", m.width, ", but it must be a multiple of model.heads (", m.heads, ")"));
+  if (m.width % m.heads != 0)
+    refuse(text("model.width = ", m.width, ", but it must be a multiple of model.heads (", m.heads, ")"));
   if (m.width / m.heads % 2 != 0)
-    refuse(text("model.width / model.heads = ", m.width / m.heads, ", but it must be even (rotary embedding turns pairs)"));
-  if (m.heads % m.kv_heads != 0) refuse(text("model.heads = ", m.heads, ", but it must be a multiple of model.kv_heads (", m.kv_heads, ")"));
+    refuse(text("model.width / model.heads = ", m.width / m.heads,
+                ", but it must be even (rotary embedding turns pairs)"));
+  if (m.heads % m.kv_heads != 0)
+    refuse(text("model.heads = ", m.heads, ", but it must be a multiple of model.kv_heads (", m.kv_heads, ")"));
   return m;
 }
 
 std::vector<ParamSpec> model_params(const ModelConfig& config) {
   const ModelConfig m = resolved(config);
   const auto size = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  const std::int64_t width = size(m.width), head = width / size(m.heads), ffn = size(m.ffn), vocabulary = size(m.vocabulary);
+  const std::int64_t width = size(m.width), head = width / size(m.heads), ffn = size(m.ffn),
+                     vocabulary = size(m.vocabulary);
   std::vector<ParamSpec> params{{"embedding", {vocabulary, width}, ParamSpec::kEmbedding}};
   for (int l = 0; l < static_cast<int>(m.layers); ++l) {
     const std::string at = "layers." + std::to_string(l) + ".";

@@ -14,13 +14,13 @@ namespace atl {
 struct ModelConfig {
   std::size_t layers = 2;
   std::size_t width = 64;
-  std::size_t heads = 4;           // width must be a multiple
-  std::size_t kv_heads = 0;        // grouped-query attention; heads must be a multiple; 0 means heads
-  std::size_t ffn = 0;             // SwiGLU's inner width; 0 means 8/3 of width, rounded up to a multiple of 16
-  std::size_t context = 64;        // T, tokens
-  std::size_t vocabulary = 256;    // from the data, not a setting
-  bool tied = false;               // output projection = embedding
-  bool qk_norm = true;             // RMSNorm on queries and keys, per head (arXiv:2302.05442)
+  std::size_t heads = 4;         // width must be a multiple
+  std::size_t kv_heads = 0;      // grouped-query attention; heads must be a multiple; 0 means heads
+  std::size_t ffn = 0;           // SwiGLU's inner width; 0 means 8/3 of width, rounded up to a multiple of 16
+  std::size_t context = 64;      // T, tokens
+  std::size_t vocabulary = 256;  // from the data, not a setting
+  bool tied = false;             // output projection = embedding
+  bool qk_norm = true;           // RMSNorm on queries and keys, per head (arXiv:2302.05442)
 };
 
 enum class InnerOptimizer { adamw, sgd };
@@ -29,7 +29,7 @@ enum class Precision { fp32, bf16 };
 
 struct InnerConfig {
   InnerOptimizer optimizer = InnerOptimizer::adamw;
-  double lr = 4e-3;                 // peak
+  double lr = 4e-3;  // peak
   LrSchedule schedule = LrSchedule::cosine;
   std::uint64_t warmup_steps = 0;   // linear from lr / warmup_steps to lr
   double final_lr_fraction = 0.05;  // of lr, reached at the last step
@@ -37,14 +37,14 @@ struct InnerConfig {
   double weight_decay = 0.1;        // decoupled; matrices only, not norms
   std::array<double, 2> betas{0.9, 0.99};
   double eps = 1e-8;
-  double clip = 1.0;                // of the inner gradient's global norm; 0: no clip
-  double z_loss = 1e-4;             // weight of mean(log Z squared); 0: none
-  std::size_t micro_batch = 0;      // sequences a forward pass; 0: the whole batch of the site
+  double clip = 1.0;                      // of the inner gradient's global norm; 0: no clip
+  double z_loss = 1e-4;                   // weight of mean(log Z squared); 0: none
+  std::size_t micro_batch = 0;            // sequences a forward pass; 0: the whole batch of the site
   Precision precision = Precision::fp32;  // bf16: autocast, fp32 master weights
-  std::string device = "cpu";       // "cpu", "cuda", "cuda:1"
-  int threads = 1;                  // CPU threads of one site
-  std::uint64_t total_steps = 1;    // for the schedule
-  std::uint64_t seed = 1;           // initial weights; the same at every site
+  std::string device = "cpu";             // "cpu", "cuda", "cuda:1"
+  int threads = 1;                        // CPU threads of one site
+  std::uint64_t total_steps = 1;          // for the schedule
+  std::uint64_t seed = 1;                 // initial weights; the same at every site
 };
 
 // The learning rate of inner step t (1 .. total_steps): a pure function.  t beyond total_steps: that of the last step.

@@ -33,8 +33,10 @@ class Inner {
 
   virtual const ParamLayout& layout() const = 0;
   virtual Place place() const = 0;
-  virtual std::span<float> local() = 0;      // θ, [layout().size()], at place(); read and written by the engine between steps
-  virtual std::span<float> gradients() = 0;  // [layout().size()], at place(); meaningful between compute_gradients and update
+  virtual std::span<float>
+  local() = 0;  // θ, [layout().size()], at place(); read and written by the engine between steps
+  virtual std::span<float>
+  gradients() = 0;  // [layout().size()], at place(); meaningful between compute_gradients and update
 
   // Called with the span of each tensor when its gradient is final (the mean over the batch's tokens), once a tensor
   // and batch, in the order of the backward pass, on the calling thread.

@@ -1,6 +1,6 @@
 #include "inner/transformer.h"
 
-#include <cmath>
+#include "inner/functions.h"
 
 namespace atl {
 namespace {
@@ -11,13 +11,6 @@ constexpr double kNormEps = 1e-6;
 // In the weight's precision: under autocast queries and keys come in bf16.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
   return at::rms_norm(x.to(weight.scalar_type()), weight.sizes(), weight, kNormEps);
-}
-
-// x: [B, T, heads, d].  Turns the pairs (i, i + d/2) by the position's angle.
-at::Tensor rotate(const at::Tensor& x, const Rotary& r) {
-  const auto half = x.size(-1) / 2;
-  const at::Tensor turned = at::cat({x.narrow(-1, half, half).neg(), x.narrow(-1, 0, half)}, -1);
-  return at::addcmul(x * r.cos, turned, r.sin);
 }
 
 at::Tensor attention(const ModelConfig& m, const BlockParams& p, const Rotary& r, const at::Tensor& x) {
@@ -31,22 +24,24 @@ at::Tensor attention(const ModelConfig& m, const BlockParams& p, const Rotary& r
     q = rms_norm(q, p.q_norm);
     k = rms_norm(k, p.k_norm);
   }
-  q = rotate(q, r).to(v.scalar_type()).transpose(1, 2);
-  k = rotate(k, r).to(v.scalar_type()).transpose(1, 2);
-  const at::Tensor mixed = at::scaled_dot_product_attention(q, k, v.transpose(1, 2), {}, 0.0, /*is_causal=*/true, std::nullopt,
-                                                            /*enable_gqa=*/heads != kv);
+  q = rotate(q, r.cos, r.sin).to(v.scalar_type()).transpose(1, 2);
+  k = rotate(k, r.cos, r.sin).to(v.scalar_type()).transpose(1, 2);
+  const at::Tensor mixed =
+      at::scaled_dot_product_attention(q, k, v.transpose(1, 2), {}, 0.0, /*is_causal=*/true, std::nullopt,
+                                       /*enable_gqa=*/heads != kv);
   return at::linear(mixed.transpose(1, 2).reshape({batch, length, heads * d}), p.attention_out);
 }
 
 at::Tensor feed_forward(const BlockParams& p, const at::Tensor& x) {
-  const std::vector<at::Tensor> parts = at::linear(x, p.gate_up).chunk(2, -1);  // SwiGLU, arXiv:2002.05202
-  return at::linear(at::silu(parts[0]) * parts[1], p.down);
+  return at::linear(swiglu(at::linear(x, p.gate_up)), p.down);
 }
 
 }  // namespace
 
-TransformerParams transformer_params(const ModelConfig& m, const std::function<at::Tensor(const std::string&)>& tensor) {
-  TransformerParams params{.embedding = tensor("embedding"), .blocks = {}, .final_norm = tensor("final_norm"), .head = {}};
+TransformerParams transformer_params(const ModelConfig& m,
+                                     const std::function<at::Tensor(const std::string&)>& tensor) {
+  TransformerParams params{
+      .embedding = tensor("embedding"), .blocks = {}, .final_norm = tensor("final_norm"), .head = {}};
   for (std::size_t l = 0; l < m.layers; ++l) {
     const std::string at = "layers." + std::to_string(l) + ".";
     params.blocks.push_back({.attention_norm = tensor(at + "attention_norm"),
@@ -66,12 +61,12 @@ Rotary rotary(const ModelConfig& m, const at::Tensor& like) {
   const auto d = static_cast<std::int64_t>(m.width / m.heads), length = static_cast<std::int64_t>(m.context);
   const auto fp64 = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor speed = at::pow(kRotaryBase, at::arange(0, d, 2, fp64).div(-static_cast<double>(d)));  // [d/2]
-  const at::Tensor angle = at::outer(at::arange(length, fp64), speed);                                    // [T, d/2]
-  const at::Tensor both = at::cat({angle, angle}, -1).unsqueeze(1);                                       // [T, 1, d]
-  return {both.cos().to(like.options()), both.sin().to(like.options())};
+  const at::Tensor angle = at::outer(at::arange(length, fp64), speed).unsqueeze(1);                       // [T, 1, d/2]
+  return {angle.cos().to(like.options()), angle.sin().to(like.options())};
 }
 
-at::Tensor transformer_logits(const ModelConfig& m, const TransformerParams& params, const Rotary& r, const at::Tensor& inputs) {
+at::Tensor transformer_logits(const ModelConfig& m, const TransformerParams& params, const Rotary& r,
+                              const at::Tensor& inputs) {
   at::Tensor x = at::embedding(params.embedding, inputs);  // [B, T, D]
   for (const BlockParams& block : params.blocks) {
     x = x + attention(m, block, r, rms_norm(x, block.attention_norm));
@@ -83,11 +78,8 @@ at::Tensor transformer_logits(const ModelConfig& m, const TransformerParams& par
 TransformerLoss transformer_loss(const at::Tensor& logits, const at::Tensor& targets, double z_loss) {
   // In fp32 at least: under autocast logits are bf16.
   const at::Tensor wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-  const at::Tensor log_z = at::logsumexp(wide, {-1});  // [B T]
-  const at::Tensor chosen = wide.gather(1, targets.reshape({-1, 1})).squeeze(1);
-  const at::Tensor cross_entropy = (log_z - chosen).mean();
-  if (z_loss == 0) return {cross_entropy, cross_entropy};
-  return {cross_entropy, cross_entropy + z_loss * log_z.square().mean()};  // arXiv:2204.02311, section 5
+  const TokenLoss loss = token_loss(wide, targets.reshape({-1}), z_loss);
+  return {loss.cross_entropy, loss.objective};
 }
 
 }  // namespace atl

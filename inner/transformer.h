@@ -29,9 +29,10 @@ struct TransformerParams {
 };
 
 // `tensor(name)` gives the parameter of that name (model_params).
-TransformerParams transformer_params(const ModelConfig& model, const std::function<at::Tensor(const std::string&)>& tensor);
+TransformerParams transformer_params(const ModelConfig& model,
+                                     const std::function<at::Tensor(const std::string&)>& tensor);
 
-// Cosines and sines of the rotary embedding, [T, 1, d] each, for the dtype and device of `like`.
+// Cosines and sines of the rotary embedding, [T, 1, d/2] each, for the dtype and device of `like`.
 struct Rotary {
   at::Tensor cos, sin;
 };
@@ -43,7 +44,8 @@ struct TransformerLoss {
 };
 
 // inputs, targets: int64 [B, T].
-at::Tensor transformer_logits(const ModelConfig& model, const TransformerParams& params, const Rotary& rotary, const at::Tensor& inputs);  // [B T, V]
+at::Tensor transformer_logits(const ModelConfig& model, const TransformerParams& params, const Rotary& rotary,
+                              const at::Tensor& inputs);  // [B T, V]
 TransformerLoss transformer_loss(const at::Tensor& logits, const at::Tensor& targets, double z_loss);
 
 }  // namespace atl

@@ -34,7 +34,8 @@ std::vector<Group> groups_of(const ParamLayout& layout) {
 }
 
 at::Tensor view_of(const at::Tensor& flat, const ParamLayout::Entry& entry) {
-  return flat.narrow(0, static_cast<std::int64_t>(entry.span.offset), static_cast<std::int64_t>(entry.span.count)).view(entry.spec.shape);
+  return flat.narrow(0, static_cast<std::int64_t>(entry.span.offset), static_cast<std::int64_t>(entry.span.count))
+      .view(entry.spec.shape);
 }
 
 at::Device device_of(const InnerConfig& config) {
@@ -48,7 +49,8 @@ at::Device device_of(const InnerConfig& config) {
     throw ConfigError(text("inner.device = \"", config.device, "\", but it must be \"cpu\", \"cuda\" or \"cuda:N\""));
   if (!at::hasCUDA() || at::getNumGPUs() == 0)
     throw ConfigError(text("inner.device = \"", config.device, "\", but ",
-                           at::hasCUDA() ? "no GPU answers" : "this build of atoll has no CUDA (preset cuda)", ": use \"cpu\""));
+                           at::hasCUDA() ? "no GPU answers" : "this build of atoll has no CUDA (preset cuda)",
+                           ": use \"cpu\""));
   const auto index = device->has_index() ? device->index() : at::DeviceIndex{0};
   if (static_cast<std::size_t>(index) >= at::getNumGPUs())
     throw ConfigError(text("inner.device = \"", config.device, "\", but there are only ", at::getNumGPUs(), " GPUs"));
@@ -130,7 +132,7 @@ class TransformerInner final : public Inner {
   ParamLayout layout_;
   at::Device device_;
   at::Tensor params_, grads_, first_moment_, second_moment_;  // flat, [layout size]
-  std::vector<at::Tensor> leaves_;                            // views into params_ that autograd knows, in the layout's order
+  std::vector<at::Tensor> leaves_;  // views into params_ that autograd knows, in the layout's order
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   TransformerParams live_;
   Rotary rotary_;
@@ -142,7 +144,8 @@ class TransformerInner final : public Inner {
 // Runs after a leaf's gradient was added into grads_.
 struct ReadyHook final : torch::autograd::FunctionPostHook {
   ReadyHook(TransformerInner* owner, Span span) : owner_(owner), span_(span) {}
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs, const torch::autograd::variable_list&) override {
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
     if (owner_->ready_ != nullptr) (*owner_->ready_)(span_);
     return outputs;
   }
@@ -151,10 +154,15 @@ struct ReadyHook final : torch::autograd::FunctionPostHook {
 };
 
 TransformerInner::TransformerInner(const ModelConfig& model, const InnerConfig& config, const ParamLayout& layout)
-    : model_(resolved(model)), config_(config), layout_(layout), device_(device_of(config)), groups_(groups_of(layout)) {
+    : model_(resolved(model)),
+      config_(config),
+      layout_(layout),
+      device_(device_of(config)),
+      groups_(groups_of(layout)) {
   const std::vector<ParamSpec> wanted = model_params(model_);
   for (const ParamSpec& spec : wanted)
-    if (layout_.at(spec.name).spec.shape != spec.shape) throw ConfigError(text("the layout gives ", spec.name, " another shape than the model"));
+    if (layout_.at(spec.name).spec.shape != spec.shape)
+      throw ConfigError(text("the layout gives ", spec.name, " another shape than the model"));
   if (layout_.entries().size() != wanted.size())
     throw ConfigError(text("the layout has ", layout_.entries().size(), " tensors, the model ", wanted.size()));
 
@@ -186,18 +194,24 @@ TransformerInner::TransformerInner(const ModelConfig& model, const InnerConfig& 
 
 Place TransformerInner::place() const {
   if (device_.is_cpu()) return {};
-  return {.kind = Place::Kind::cuda, .device = device_.index(), .stream = nullptr};  // torch works on the default stream here
+  return {.kind = Place::Kind::cuda,
+          .device = device_.index(),
+          .stream = nullptr};  // torch works on the default stream here
 }
 
 at::Tensor TransformerInner::tokens_of(const Batch& batch, std::size_t first, std::size_t sequences) const {
   const std::size_t window = batch.length + 1;
-  auto* begin = const_cast<std::int32_t*>(batch.tokens.data() + first * window);  // from_blob takes no const; it is only read
-  return at::from_blob(begin, {static_cast<std::int64_t>(sequences), static_cast<std::int64_t>(window)}, at::kInt).to(device_, at::kLong);
+  auto* begin =
+      const_cast<std::int32_t*>(batch.tokens.data() + first * window);  // from_blob takes no const; it is only read
+  return at::from_blob(begin, {static_cast<std::int64_t>(sequences), static_cast<std::int64_t>(window)}, at::kInt)
+      .to(device_, at::kLong);
 }
 
 double TransformerInner::compute_gradients(const Batch& batch, const GradientReady& ready) {
-  ATOLL_CHECK(batch.length == model_.context && batch.tokens.size() == batch.sequences * (batch.length + 1) && batch.sequences > 0,
-              batch.sequences, " sequences of ", batch.length, " + 1 in ", batch.tokens.size(), " tokens; context ", model_.context);
+  ATOLL_CHECK(batch.length == model_.context && batch.tokens.size() == batch.sequences * (batch.length + 1) &&
+                  batch.sequences > 0,
+              batch.sequences, " sequences of ", batch.length, " + 1 in ", batch.tokens.size(), " tokens; context ",
+              model_.context);
   const auto length = static_cast<std::int64_t>(batch.length);
   const std::size_t micro = config_.micro_batch == 0 ? batch.sequences : config_.micro_batch;
   grads_.zero_();
@@ -209,7 +223,8 @@ double TransformerInner::compute_gradients(const Batch& batch, const GradientRea
     TransformerLoss parts;
     {
       const Autocast autocast(config_.precision, device_.type());
-      parts = transformer_loss(transformer_logits(model_, live_, rotary_, tokens.narrow(1, 0, length)), tokens.narrow(1, 1, length), config_.z_loss);
+      parts = transformer_loss(transformer_logits(model_, live_, rotary_, tokens.narrow(1, 0, length)),
+                               tokens.narrow(1, 1, length), config_.z_loss);
     }
     const bool last = first + sequences == batch.sequences;
     ready_ = last && ready ? &ready : nullptr;
@@ -244,7 +259,8 @@ void TransformerInner::adamw(double lr) {
     for (const Group& group : groups_) {
       if (group.decays != decays || group.span.count == 0) continue;
       const auto part = [&](const at::Tensor& flat) {
-        return flat.narrow(0, static_cast<std::int64_t>(group.span.offset), static_cast<std::int64_t>(group.span.count));
+        return flat.narrow(0, static_cast<std::int64_t>(group.span.offset),
+                           static_cast<std::int64_t>(group.span.count));
       };
       params.push_back(part(params_));
       grads.push_back(part(grads_));
@@ -253,8 +269,8 @@ void TransformerInner::adamw(double lr) {
       steps.push_back(at::full({}, static_cast<double>(steps_), params_.options()));
     }
     if (params.empty()) continue;
-    at::_fused_adamw_(params, grads, first, second, {}, steps, lr, config_.betas[0], config_.betas[1], decays ? config_.weight_decay : 0.0,
-                      config_.eps, /*amsgrad=*/false, /*maximize=*/false);
+    at::_fused_adamw_(params, grads, first, second, {}, steps, lr, config_.betas[0], config_.betas[1],
+                      decays ? config_.weight_decay : 0.0, config_.eps, /*amsgrad=*/false, /*maximize=*/false);
   }
 }
 
@@ -263,7 +279,8 @@ void TransformerInner::sgd(double lr) {
   if (config_.weight_decay != 0) {
     for (const Group& group : groups_) {
       if (!group.decays || group.span.count == 0) continue;
-      const auto from = static_cast<std::int64_t>(group.span.offset), count = static_cast<std::int64_t>(group.span.count);
+      const auto from = static_cast<std::int64_t>(group.span.offset),
+                 count = static_cast<std::int64_t>(group.span.count);
       grads_.narrow(0, from, count).add_(params_.narrow(0, from, count), config_.weight_decay);
     }
   }
@@ -273,19 +290,23 @@ void TransformerInner::sgd(double lr) {
 double TransformerInner::evaluate(std::span<const float> params, const std::vector<Batch>& windows) {
   ATOLL_CHECK(params.size() == layout_.size(), params.size(), " parameters, ", layout_.size(), " expected");
   const torch::autograd::AutoGradMode no_grad(false);
-  const at::Tensor flat = at::from_blob(const_cast<float*>(params.data()), {static_cast<std::int64_t>(params.size())}, params_.options());
-  const TransformerParams other = transformer_params(model_, [&](const std::string& name) { return view_of(flat, layout_.at(name)); });
+  const at::Tensor flat =
+      at::from_blob(const_cast<float*>(params.data()), {static_cast<std::int64_t>(params.size())}, params_.options());
+  const TransformerParams other =
+      transformer_params(model_, [&](const std::string& name) { return view_of(flat, layout_.at(name)); });
   double sum = 0, tokens = 0;
   for (const Batch& batch : windows) {
     const auto length = static_cast<std::int64_t>(batch.length);
     const at::Tensor ids = tokens_of(batch, 0, batch.sequences);
     const Autocast autocast(config_.precision, device_.type());
-    const auto loss = transformer_loss(transformer_logits(model_, other, rotary_, ids.narrow(1, 0, length)), ids.narrow(1, 1, length), 0);
+    const auto loss = transformer_loss(transformer_logits(model_, other, rotary_, ids.narrow(1, 0, length)),
+                                       ids.narrow(1, 1, length), 0);
     const double count = static_cast<double>(batch.token_count());
     sum += count * loss.cross_entropy.item<double>();
     tokens += count;
   }
-  if (tokens == 0) throw ConfigError("no window to evaluate on: eval.windows and the validation split must give at least one");
+  if (tokens == 0)
+    throw ConfigError("no window to evaluate on: eval.windows and the validation split must give at least one");
   return sum / tokens;
 }
 
@@ -296,12 +317,14 @@ std::vector<StateSpan> TransformerInner::state() {
 
 }  // namespace
 
-std::unique_ptr<Inner> make_transformer(const ModelConfig& model, const InnerConfig& config, const ParamLayout& layout) {
+std::unique_ptr<Inner> make_transformer(const ModelConfig& model, const InnerConfig& config,
+                                        const ParamLayout& layout) {
   return std::make_unique<TransformerInner>(model, config, layout);
 }
 
 std::string describe_backend(const InnerConfig& config) {
-  return text("libtorch ", TORCH_VERSION, ", ", config.device, ", ", config.threads, config.threads == 1 ? " thread" : " threads");
+  return text("libtorch ", TORCH_VERSION, ", ", config.device, ", ", config.threads,
+              config.threads == 1 ? " thread" : " threads");
 }
 
 }  // namespace atl
