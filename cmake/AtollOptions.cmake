@@ -27,3 +27,10 @@ find_program(ATOLL_MOLD mold)
 if(ATOLL_MOLD)
   target_link_options(atoll_options INTERFACE $<BUILD_INTERFACE:$<$<LINK_LANGUAGE:CXX>:-fuse-ld=mold>>)
 endif()
+
+# atoll_use_torch(TARGET): for the few targets beside inner that include libtorch's headers (benchmarks).  They share inner's
+# precompiled header; without it each file costs half a minute.
+function(atoll_use_torch target)
+  target_link_libraries(${target} PRIVATE atoll::torch)
+  target_precompile_headers(${target} REUSE_FROM atoll_inner)
+endfunction()

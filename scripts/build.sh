@@ -8,7 +8,7 @@ shift
 tree=build/$preset
 
 # CMake itself notices changes of CMakeLists.txt, not of the preset or the cache folder.
-configured_for="$(cksum <CMakePresets.json) $atoll_cache"
+configured_for="$(cksum <CMakePresets.json) $atoll_cache ${ATOLL_TORCH_DIR:-}"
 if [[ ! -e $tree/build.ninja || $(cat "$tree/configured_for" 2>/dev/null) != "$configured_for" ]]; then
   mkdir -p "$tree"
   echo "build: configuring $tree"
