@@ -87,6 +87,7 @@ int run_train(const RunConfig& config, const RunOptions& options, const std::str
     return 0;
   }
   ObservedExchange exchange(*link);
+  if (shown != nullptr) exchange.on_wait = [shown](int) { shown->state(0, "waiting for the other sites"); };
   Site site(site_settings(parts, rank), *inner, exchange, samples_of(parts));
   RunClock clock;
   Recorder recorder(parts, folder, shown, clock, rank, 0);
@@ -114,6 +115,7 @@ int run_train(const RunConfig& config, const RunOptions& options, const std::str
     while (!site.done() && !stop_requested()) {
       site.step();
       apply_answers(site, exchange, recorder, After::step);
+      if (shown != nullptr) shown->state(0, "computing");
       if (evaluator.due(recorder.completed_round()) && !site.done()) evaluate();
     }
     if (!stop_requested()) {
