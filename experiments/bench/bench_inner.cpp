@@ -70,8 +70,8 @@ struct BlockImpl : torch::nn::Module {
     const torch::Tensor k = rotate(k_norm(wk(normed).view({batch, length, -1, d})).transpose(1, 2), angles);
     const torch::Tensor v = wv(normed).view({batch, length, -1, d}).transpose(1, 2);
     const auto like = v.scalar_type();
-    const torch::Tensor mixed =
-        torch::scaled_dot_product_attention(q.to(like), k.to(like), v, {}, 0.0, true, std::nullopt, model.heads != model.kv_heads);
+    const torch::Tensor mixed = torch::scaled_dot_product_attention(q.to(like), k.to(like), v, {}, 0.0, true,
+                                                                    std::nullopt, model.heads != model.kv_heads);
     x = x + wo(mixed.transpose(1, 2).reshape({batch, length, -1}));
     const torch::Tensor y = ffn_norm(x);
     return x + down(torch::silu(gate(y)) * up(y));
@@ -91,8 +91,7 @@ struct PlainImpl : torch::nn::Module {
       : embedding(register_module("embedding", torch::nn::Embedding(m.vocabulary, m.width))),
         final_norm(register_module("final_norm", RmsNorm(m.width))),
         head(register_module("head", matrix(m.width, m.vocabulary))) {
-    for (std::size_t l = 0; l < m.layers; ++l)
-      blocks.push_back(register_module("block" + std::to_string(l), Block(m)));
+    for (std::size_t l = 0; l < m.layers; ++l) blocks.push_back(register_module("block" + std::to_string(l), Block(m)));
     const auto d = static_cast<std::int64_t>(m.width / m.heads);
     const auto speed = torch::pow(10'000.0, torch::arange(0, d, 2, torch::kDouble) / -static_cast<double>(d));
     const auto angle = torch::outer(torch::arange(static_cast<std::int64_t>(m.context), torch::kDouble), speed);
@@ -115,7 +114,9 @@ TORCH_MODULE(Plain);
 class PlainTrainer {
  public:
   PlainTrainer(const ModelConfig& m, const InnerConfig& c, const ParamLayout& layout, std::span<const float> start)
-      : config_(c), model_(m), optimizer_(groups(), torch::optim::AdamWOptions(c.lr).betas({c.betas[0], c.betas[1]}).eps(c.eps)) {
+      : config_(c),
+        model_(m),
+        optimizer_(groups(), torch::optim::AdamWOptions(c.lr).betas({c.betas[0], c.betas[1]}).eps(c.eps)) {
     const torch::NoGradGuard no_grad;
     const auto tensor = [&](const std::string& name) {
       const auto& entry = layout.at(name);
@@ -143,7 +144,8 @@ class PlainTrainer {
   double step(const Batch& batch) {
     const auto sequences = static_cast<std::int64_t>(batch.sequences), length = static_cast<std::int64_t>(batch.length);
     const auto tokens =
-        torch::from_blob(const_cast<std::int32_t*>(batch.tokens.data()), {sequences, length + 1}, torch::kInt).to(torch::kLong);
+        torch::from_blob(const_cast<std::int32_t*>(batch.tokens.data()), {sequences, length + 1}, torch::kInt)
+            .to(torch::kLong);
     const auto targets = tokens.narrow(1, 1, length).reshape({-1});
     optimizer_.zero_grad();
     const bool bf16 = config_.precision == Precision::bf16;
@@ -174,7 +176,9 @@ class PlainTrainer {
     std::vector<torch::optim::OptimizerParamGroup> out;
     for (const bool decays : {true, false}) {
       auto options = std::make_unique<torch::optim::AdamWOptions>(config_.lr);
-      options->betas({config_.betas[0], config_.betas[1]}).eps(config_.eps).weight_decay(decays ? config_.weight_decay : 0.0);
+      options->betas({config_.betas[0], config_.betas[1]})
+          .eps(config_.eps)
+          .weight_decay(decays ? config_.weight_decay : 0.0);
       out.emplace_back(decays ? matrices : norms, std::move(options));
     }
     return out;
@@ -199,7 +203,8 @@ std::vector<Batch> batches(const ModelConfig& model, std::size_t sequences) {
   std::uint64_t at = 0;
   for (Batch& batch : out)
     for (std::size_t i = 0; i < sequences * (model.context + 1); ++i)  // skewed, as text is
-      batch.tokens.push_back(static_cast<std::int32_t>(static_cast<double>(model.vocabulary) * std::pow(uniform_float(random_words(1, 1, at++)[0]), 3)));
+      batch.tokens.push_back(static_cast<std::int32_t>(static_cast<double>(model.vocabulary) *
+                                                       std::pow(uniform_float(random_words(1, 1, at++)[0]), 3)));
   return out;
 }
 
@@ -246,8 +251,11 @@ double run(const Case& c, int threads) {
   }
   const double tokens = static_cast<double>(static_cast<std::size_t>(steps) * c.sequences * model.context);
   const double ratio = median(ratios);
-  std::printf("%-28s %8zu params %4zu x %3zu tokens  atoll %8.0f tokens/s  plain %8.0f tokens/s  ratio %.3f  (losses within %.1e)\n",
-              c.name, layout.size(), c.sequences, model.context, tokens / median(inner_s), tokens / median(plain_s), ratio, apart);
+  std::printf(
+      "%-28s %8zu params %4zu x %3zu tokens  atoll %8.0f tokens/s  plain %8.0f tokens/s  ratio %.3f  (losses within "
+      "%.1e)\n",
+      c.name, layout.size(), c.sequences, model.context, tokens / median(inner_s), tokens / median(plain_s), ratio,
+      apart);
   std::fflush(stdout);
   return ratio;
 }
@@ -259,12 +267,13 @@ int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--threads") threads = std::max(1, std::atoi(argv[2]));
   const ModelConfig small{.layers = 2, .width = 64, .heads = 4, .context = 64};
   const ModelConfig medium{.layers = 4, .width = 128, .heads = 4, .context = 128};
-  std::printf("%s; %d repetitions of about %.1f s in turn, medians\n", describe_backend({.threads = threads}).c_str(), kRepetitions,
-              kRepetitionSeconds);
+  std::printf("%s; %d repetitions of about %.1f s in turn, medians\n", describe_backend({.threads = threads}).c_str(),
+              kRepetitions, kRepetitionSeconds);
   double worst = INFINITY;
-  for (const Case& c : {Case{"0.1 M, a quickstart site", small, 4, Precision::fp32}, Case{"0.1 M, a larger batch", small, 16, Precision::fp32},
-                        Case{"1 M", medium, 4, Precision::fp32}, Case{"1 M, a larger batch", medium, 16, Precision::fp32},
-                        Case{"1 M, bf16", medium, 16, Precision::bf16}})
+  for (const Case& c :
+       {Case{"0.1 M, a quickstart site", small, 4, Precision::fp32},
+        Case{"0.1 M, a larger batch", small, 16, Precision::fp32}, Case{"1 M", medium, 4, Precision::fp32},
+        Case{"1 M, a larger batch", medium, 16, Precision::fp32}, Case{"1 M, bf16", medium, 16, Precision::bf16}})
     worst = std::min(worst, run(c, threads));
   std::printf("ratio=%.3f\n", worst);
   return 0;

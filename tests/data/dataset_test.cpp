@@ -23,7 +23,8 @@ std::uint64_t window_of(const Batch& batch, std::size_t sequence) {
   const std::size_t t = batch.length;
   const auto first = batch.tokens[sequence * (t + 1)];
   REQUIRE(static_cast<std::size_t>(first) % t == 0);
-  for (std::size_t i = 0; i <= t; ++i) REQUIRE(batch.tokens[sequence * (t + 1) + i] == first + static_cast<std::int32_t>(i));
+  for (std::size_t i = 0; i <= t; ++i)
+    REQUIRE(batch.tokens[sequence * (t + 1) + i] == first + static_cast<std::int32_t>(i));
   return static_cast<std::uint64_t>(first) / t;
 }
 std::vector<std::uint64_t> windows_of(const Batch& batch) {
@@ -59,7 +60,8 @@ TEST_CASE("dataset: an epoch uses every window once, whatever the batch, and eve
       orders.insert(order);
       std::vector<std::uint64_t> in_threes;
       for (std::uint64_t p = 0; p < windows; p += 3)
-        for (const std::uint64_t w : windows_of(data.train(epoch * windows + p, std::min<std::uint64_t>(3, windows - p))))
+        for (const std::uint64_t w :
+             windows_of(data.train(epoch * windows + p, std::min<std::uint64_t>(3, windows - p))))
           in_threes.push_back(w);
       CHECK(in_threes == order);
     }
@@ -141,11 +143,13 @@ TEST_CASE("dataset: its hash is of contents, tokenizer and vocabulary, not of na
   CHECK(changed([&] { write_tokens(dir / "train.tokens", counting(51), 100'000); }));
   CHECK(changed([&] { write_tokens(dir / "val.tokens", counting(99), 100'000, "val"); }));
   CHECK(changed([&] {
-    for (const char* split : {"train", "val"}) write_tokens(dir / (std::string(split) + ".tokens"), counting(100), 99'999, split);
+    for (const char* split : {"train", "val"})
+      write_tokens(dir / (std::string(split) + ".tokens"), counting(100), 99'999, split);
   }));
   CHECK(changed([&] {
     for (const char* split : {"train", "val"})
-      write_tokens(dir / (std::string(split) + ".tokens"), counting(split[0] == 't' ? 50 : 100), 100'000, split, {}, {1, 2});
+      write_tokens(dir / (std::string(split) + ".tokens"), counting(split[0] == 't' ? 50 : 100), 100'000, split, {},
+                   {1, 2});
   }));
   CHECK_FALSE(changed([] {}));
 }
@@ -154,10 +158,12 @@ TEST_CASE("dataset: splits that do not belong together are refused") {
   const TempDir dir;
   write_counting(dir.path(), 50);
   write_tokens(dir / "val.tokens", counting(50), 330, "val");
-  check_refused(dir.path(), "train.tokens and val.tokens: the vocabularies are 100000 and 330, but they must be the same");
+  check_refused(dir.path(),
+                "train.tokens and val.tokens: the vocabularies are 100000 and 330, but they must be the same");
   write_tokens(dir / "val.tokens", counting(50), 100'000, "val", {}, {.high = 0, .low = 7});
-  check_refused(dir.path(), "train.tokens and val.tokens: the tokenizers are test (00000000000000000000000000000000) and test "
-                            "(00000000000000000000000000000007), but they must be the same");
+  check_refused(dir.path(),
+                "train.tokens and val.tokens: the tokenizers are test (00000000000000000000000000000000) and test "
+                "(00000000000000000000000000000007), but they must be the same");
   write_tokens(dir / "train.tokens", counting(50), 100'000, "train", {.high = 0, .low = 1});
   write_tokens(dir / "val.tokens", counting(50), 100'000, "val", {.high = 0, .low = 2});
   check_refused(dir.path(), "they come from different runs of `atoll data prepare`");
@@ -178,7 +184,10 @@ TEST_CASE("dataset: a text without one window is refused, with the numbers") {
   const TempDir dir;
   write_counting(dir.path(), 64, 100);
   CHECK_NOTHROW(Dataset(dir.path(), 63, 0));
-  check_refused(dir.path(), "train.tokens: has 64 tokens, but one window of model.context = 64 needs 65: a shorter context, or more text", 64);
+  check_refused(
+      dir.path(),
+      "train.tokens: has 64 tokens, but one window of model.context = 64 needs 65: a shorter context, or more text",
+      64);
   write_counting(dir.path(), 100, 64);
   check_refused(dir.path(), "val.tokens: has 64 tokens, but one window of model.context = 64 needs 65", 64);
   write_counting(dir.path(), 0, 100);
@@ -191,7 +200,8 @@ TEST_CASE("dataset: a folder that is not there, not one of ours, or not readable
   spill(dir / "file", "x");
   check_refused(dir / "file", "file: is no folder, but it must be one that `atoll data prepare` wrote");
   std::filesystem::create_directory(dir / "empty");
-  check_refused(dir / "empty", "empty: holds no train.tokens, so it is no folder that `atoll data prepare` has finished");
+  check_refused(dir / "empty",
+                "empty: holds no train.tokens, so it is no folder that `atoll data prepare` has finished");
   std::filesystem::create_directory(dir / "half");
   write_tokens(dir / "half" / "train.tokens", counting(50));
   check_refused(dir / "half", "half: holds no val.tokens");
@@ -214,7 +224,8 @@ TEST_CASE("dataset: damage is found when it is opened, or, if so asked, only dam
   check_refused(dir.path(), "val.tokens: the tokens' checksum is ");
   CHECK_NOTHROW(Dataset(dir.path(), 4, 0, TokenFile::Check::header_and_length));
   std::filesystem::resize_file(dir / "train.tokens", 400);
-  CHECK_THROWS_WITH_AS(Dataset(dir.path(), 4, 0, TokenFile::Check::header_and_length), doctest::Contains("it was cut short"), ConfigError);
+  CHECK_THROWS_WITH_AS(Dataset(dir.path(), 4, 0, TokenFile::Check::header_and_length),
+                       doctest::Contains("it was cut short"), ConfigError);
 }
 
 }  // namespace

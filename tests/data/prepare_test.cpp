@@ -42,7 +42,8 @@ TEST_CASE("prepare: the splits are the texts' pieces, byte for byte") {
   const std::string a = poem(400, "sea"), b = poem(300, "\xE6\xB5\xB7");
   spill(dir / "a.txt", a);
   spill(dir / "b.txt", b);
-  const PrepareReport report = prepare({.files = {dir / "a.txt", dir / "b.txt"}, .out = dir / "out" / "deep", .val = 0.1});
+  const PrepareReport report =
+      prepare({.files = {dir / "a.txt", dir / "b.txt"}, .out = dir / "out" / "deep", .val = 0.1});
 
   std::string train, val;
   for (const std::string* text : {&a, &b})
@@ -69,7 +70,8 @@ TEST_CASE("prepare: the splits are the texts' pieces, byte for byte") {
   CHECK(doctest::Contains("training and").checkWith(describe(report).c_str()));
 }
 
-TEST_CASE("prepare: the same text gives the same bytes in another folder and under another name, another text does not") {
+TEST_CASE(
+    "prepare: the same text gives the same bytes in another folder and under another name, another text does not") {
   const TempDir dir;
   spill(dir / "a.txt", poem(400, "sea"));
   fs::create_directory(dir / "there");
@@ -115,8 +117,9 @@ TEST_CASE("prepare: a folder with something else in it is left as it is") {
   spill(dir / "a.txt", poem(400, "sea"));
   fs::create_directory(dir / "out");
   spill(dir / "out" / "thesis.tex", "x");
-  check_refused({.files = {dir / "a.txt"}, .out = dir / "out"},
-                "out: holds thesis.tex and no dataset.json of atoll, so it is left as it is: name a new folder, or an empty one");
+  check_refused(
+      {.files = {dir / "a.txt"}, .out = dir / "out"},
+      "out: holds thesis.tex and no dataset.json of atoll, so it is left as it is: name a new folder, or an empty one");
   CHECK(names(dir / "out") == std::set<std::string>{"thesis.tex"});
   fs::remove(dir / "out" / "thesis.tex");
   spill(dir / "out" / "dataset.json", "{}");
@@ -133,7 +136,8 @@ TEST_CASE("prepare: what cannot be prepared is named, before anything is written
   check_refused({.files = {}, .out = out}, "no file is named");
   check_refused({.files = {dir / "none.txt"}, .out = out}, "none.txt: cannot open: No such file or directory");
   check_refused({.files = {dir.path()}, .out = out}, "is no regular file");
-  check_refused({.files = {dir / "a.txt", dir / "empty.txt"}, .out = out}, "empty.txt: is empty, but it must hold some text");
+  check_refused({.files = {dir / "a.txt", dir / "empty.txt"}, .out = out},
+                "empty.txt: is empty, but it must hold some text");
   check_refused({.files = {dir / "a.txt", dir / "." / "a.txt"}, .out = out}, "a.txt: is named twice");
   check_refused({.files = {dir / "a.txt"}, .out = out, .tokenizer = "words"}, "--tokenizer words");
   for (const double val : {0.0, 1.0, -0.1, 1.5, std::nan("")})

@@ -32,9 +32,7 @@ void rewrite_header(const std::filesystem::path& path, std::size_t at, std::stri
   std::memcpy(file.data() + 248, &hash.high64, 8);
   spill(path, file);
 }
-std::string number(std::uint64_t value, std::size_t bytes) {
-  return {reinterpret_cast<const char*>(&value), bytes};
-}
+std::string number(std::uint64_t value, std::size_t bytes) { return {reinterpret_cast<const char*>(&value), bytes}; }
 
 TEST_CASE("token file: what was written is read, two bytes a token") {
   const TempDir dir;
@@ -76,7 +74,12 @@ TEST_CASE("token file: the bytes are those of docs/token_file.md") {
 TEST_CASE("token file: many pieces are one file, larger than the writer's buffer") {
   const TempDir dir;
   constexpr std::int32_t n = 700'000;
-  TokenWriter out(dir / "a", {.vocabulary = 1'000'000, .payload_hash = {}, .tokenizer_hash = {}, .set_hash = {}, .tokenizer = "t", .split = "train"});
+  TokenWriter out(dir / "a", {.vocabulary = 1'000'000,
+                              .payload_hash = {},
+                              .tokenizer_hash = {},
+                              .set_hash = {},
+                              .tokenizer = "t",
+                              .split = "train"});
   for (std::int32_t first = 0; first < n; first += 7) {
     std::vector<std::int32_t> piece;
     for (std::int32_t id = first; id < std::min(first + 7, n); ++id) piece.push_back(id);
@@ -106,12 +109,15 @@ TEST_CASE("token file: cut short anywhere it is refused") {
     CAPTURE(bytes);
     spill(path, whole.substr(0, bytes));
     if (bytes < 8)
-      check_refused(path, "is no token file: it does not begin with ATOLLTOK; run `atoll data prepare FILES --out DIR`");
+      check_refused(path,
+                    "is no token file: it does not begin with ATOLLTOK; run `atoll data prepare FILES --out DIR`");
     else if (bytes < 256)
-      check_refused(path, "has " + std::to_string(bytes) + " bytes, but its header alone has 256: it was cut short; copy it again");
+      check_refused(path, "has " + std::to_string(bytes) +
+                              " bytes, but its header alone has 256: it was cut short; copy it again");
     else
-      check_refused(path, "holds " + std::to_string(bytes - 256) +
-                              " bytes of tokens, but its header says 3 tokens of 2 bytes: it was cut short; copy it again");
+      check_refused(path,
+                    "holds " + std::to_string(bytes - 256) +
+                        " bytes of tokens, but its header says 3 tokens of 2 bytes: it was cut short; copy it again");
   }
   spill(path, whole + "x");
   check_refused(path, "holds 7 bytes of tokens, but its header says 3 tokens of 2 bytes: it was added to");
@@ -124,10 +130,14 @@ TEST_CASE("token file: a flipped byte anywhere is refused") {
   for (std::size_t at = 0; at < 262; ++at) {
     CAPTURE(at);
     flip_byte(path, at);
-    if (at < 8) check_refused(path, "is no token file");
-    else if (at < 12) check_refused(path, "is a token file of version ");
-    else if (at < 256) check_refused(path, "the header's checksum does not fit it: its bytes have changed; copy it again");
-    else check_refused(path, "the tokens' checksum is ");
+    if (at < 8)
+      check_refused(path, "is no token file");
+    else if (at < 12)
+      check_refused(path, "is a token file of version ");
+    else if (at < 256)
+      check_refused(path, "the header's checksum does not fit it: its bytes have changed; copy it again");
+    else
+      check_refused(path, "the tokens' checksum is ");
     flip_byte(path, at);
   }
   CHECK_NOTHROW(TokenFile{path});
@@ -146,7 +156,8 @@ TEST_CASE("token file: another version says which") {
   const TempDir dir;
   write_tokens(dir / "a", {1, 2, 3});
   rewrite_header(dir / "a", 8, number(2, 4));
-  check_refused(dir / "a", "is a token file of version 2, but this program reads version 1: run `atoll data prepare` again");
+  check_refused(dir / "a",
+                "is a token file of version 2, but this program reads version 1: run `atoll data prepare` again");
 }
 
 TEST_CASE("token file: what another program wrote wrongly is refused too, checksums or not") {
@@ -216,8 +227,8 @@ TEST_CASE("token file: a full disk is named, and what was there stays") {
   }
   CHECK(slurp(dir / "a") == before);
   CHECK_FALSE(std::filesystem::exists(dir / "a.partial"));
-  CHECK_THROWS_WITH_AS(write_tokens(dir / "none" / "a", {1}), doctest::Contains("cannot create: No such file or directory"),
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(write_tokens(dir / "none" / "a", {1}),
+                       doctest::Contains("cannot create: No such file or directory"), ConfigError);
 }
 
 TEST_CASE("token file: one that is replaced stays readable where it is open") {

@@ -15,7 +15,9 @@ Ids encode(Tokenizer& tokenizer, std::string_view text) {
   tokenizer.encode(text, ids);
   return ids;
 }
-std::string model(const std::string& name) { return std::string("spm:") + ATOLL_SOURCE_DIR + "/tests/data/spm/" + name; }
+std::string model(const std::string& name) {
+  return std::string("spm:") + ATOLL_SOURCE_DIR + "/tests/data/spm/" + name;
+}
 
 TEST_CASE("tokenizer: bytes are themselves") {
   const auto bytes = make_tokenizer("bytes");
@@ -72,7 +74,8 @@ TEST_CASE("tokenizer: a text much larger than a pipe, more than once") {
 
 TEST_CASE("tokenizer: other models have other hashes, the same model the same under another name") {
   const TempDir dir;
-  const auto bytes = make_tokenizer("bytes"), one = make_tokenizer(model("bytes.model")), two = make_tokenizer(model("plain.model"));
+  const auto bytes = make_tokenizer("bytes"), one = make_tokenizer(model("bytes.model")),
+             two = make_tokenizer(model("plain.model"));
   std::filesystem::copy_file(model("bytes.model").substr(4), dir / "renamed");
   CHECK(one->hash() != two->hash());
   CHECK(one->hash() != bytes->hash());
@@ -81,18 +84,22 @@ TEST_CASE("tokenizer: other models have other hashes, the same model the same un
 
 TEST_CASE("tokenizer: what does not exist or is no model is named") {
   const TempDir dir;
-  CHECK_THROWS_WITH_AS(make_tokenizer("words"), "--tokenizer words, but it must be bytes or spm:MODEL (a file of SentencePiece)", ConfigError);
+  CHECK_THROWS_WITH_AS(make_tokenizer("words"),
+                       "--tokenizer words, but it must be bytes or spm:MODEL (a file of SentencePiece)", ConfigError);
   CHECK_THROWS_AS(make_tokenizer("spm:"), ConfigError);
   CHECK_THROWS_AS(make_tokenizer(""), ConfigError);
-  CHECK_THROWS_WITH_AS(make_tokenizer("spm:" + (dir / "none").string()), doctest::Contains("none: cannot open: No such file"), ConfigError);
+  CHECK_THROWS_WITH_AS(make_tokenizer("spm:" + (dir / "none").string()),
+                       doctest::Contains("none: cannot open: No such file"), ConfigError);
   spill(dir / "text", "Shall I compare thee");
-  CHECK_THROWS_WITH_AS(make_tokenizer("spm:" + (dir / "text").string()), doctest::Contains("text: is no SentencePiece model: "), ConfigError);
+  CHECK_THROWS_WITH_AS(make_tokenizer("spm:" + (dir / "text").string()),
+                       doctest::Contains("text: is no SentencePiece model: "), ConfigError);
 }
 
 TEST_CASE("tokenizer: a helper that is not there, or dies, is an error and not the end") {
   CHECK_THROWS_WITH_AS(make_tokenizer(model("bytes.model"), "/nowhere/atoll-tokenize"),
                        doctest::Contains("/nowhere/atoll-tokenize: there is no such program"), ConfigError);
-  CHECK_THROWS_WITH_AS(make_tokenizer(model("bytes.model"), "/bin/true"), doctest::Contains("true: ended before its work was done"), ConfigError);
+  CHECK_THROWS_WITH_AS(make_tokenizer(model("bytes.model"), "/bin/true"),
+                       doctest::Contains("true: ended before its work was done"), ConfigError);
 }
 
 }  // namespace
