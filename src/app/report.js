@@ -68,10 +68,10 @@
     return high > low ? high + 0.08 * (high - low) : undefined;
   }
 
-  // Logarithmic axis: words at 1, 10, 100 ..., and at 2 and 5 times those when there are few of them.
+  // Logarithmic axis: words at 1, 10, 100 ..., and at 2 and 5 times those when there are few of them and room for more.
   function decade(format, curves) {
     const all = curves.flatMap((c) => c.points.map((p) => p.x));
-    const wide = Math.max(...all) > 300 * Math.min(...all);
+    const wide = Math.max(...all) > (window.innerWidth < 700 ? 5 : 300) * Math.min(...all);
     return (x) => {
       const first = Math.round(x / 10 ** Math.floor(Math.log10(x) + 1e-9));
       return first === 1 || (!wide && (first === 2 || first === 5)) ? format(x) : '';
