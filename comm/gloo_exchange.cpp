@@ -17,13 +17,16 @@ constexpr std::size_t kOwnersFrom = 8U << 20U;  // bytes of a payload between tw
 // A message costs some 10 system calls: smaller ones are not split for the sake of more streams.
 constexpr std::size_t kSmallestPiece = 256U << 10U;
 
+// Messages up to this size have buffers of their own for the life of the link (GlooTransport::send_fixed).
+constexpr std::size_t kLargestFixed = 512U << 10U;
+
 bool lands_in_out(const Codec& mean_codec) { return mean_codec.name() == "fp32"; }
 
 }  // namespace
 
 GlooExchange::GlooExchange(GlooTransport& transport, Setup setup)
     : transport_(transport), setup_(std::move(setup)), waiting_for_(*setup_.waiting_for) {
-  std::size_t arena = 0, encoded = 0;
+  std::size_t arena = 0, fixed_arena = 0, encoded = 0;
   const int sites = transport_.sites();
   for (std::size_t s = 0; s < setup_.segment.slots.size(); ++s) {
     const Segment::Slot& slot = setup_.segment.slots[s];
@@ -32,24 +35,33 @@ GlooExchange::GlooExchange(GlooTransport& transport, Setup setup)
       continue;
     }
     if (!owners(static_cast<int>(s))) {
-      arena = std::max(arena, slot.in_bytes);
+      std::size_t& most = is_fixed(static_cast<int>(s)) ? fixed_arena : arena;
+      most = std::max(most, slot.in_bytes);
       continue;
     }
-    const Chunk own =
-        chunk_plan(slot.values, sites,
-                   exchange_block(*setup_.codec, *setup_.mean_codec))[static_cast<std::size_t>(transport_.rank())];
+    const Chunk own = chunks_of(static_cast<int>(s))[static_cast<std::size_t>(transport_.rank())];
     std::size_t bytes = setup_.codec->encoded_bytes(own.count) * static_cast<std::size_t>(sites - 1);
     if (!lands_in_out(*setup_.mean_codec)) {
       bytes += setup_.mean_codec->encoded_bytes(slot.values);
       encoded = std::max(encoded, setup_.mean_codec->encoded_bytes(own.count));
     }
-    arena = std::max(arena, bytes);
+    std::size_t& most = is_fixed(static_cast<int>(s)) ? fixed_arena : arena;
+    most = std::max(most, bytes);
   }
-  header_in_.assign(static_cast<std::size_t>(sites), std::vector<std::byte>(Header::kBytes + inline_bytes_));
+  for (auto& of_rank : header_in_)
+    of_rank.assign(static_cast<std::size_t>(sites), std::vector<std::byte>(Header::kBytes + inline_bytes_));
   header_out_.resize(Header::kBytes + inline_bytes_);
   arena_.resize(arena);
+  for (auto& half : fixed_arena_) half.resize(fixed_arena);
   encoded_mean_.resize(encoded);
   weights_.assign(static_cast<std::size_t>(sites), 1);
+  // What has fixed buffers is ready from now on, for odd and even exchanges.
+  for (const std::uint64_t number : {1U, 2U}) {
+    post_headers(number);
+    for (std::size_t s = 0; s < setup_.segment.slots.size(); ++s)
+      if (is_fixed(static_cast<int>(s))) post_payload(number, static_cast<int>(s));
+  }
+  posted_ = {};
 }
 
 // ---------------------------------------------------------------------------------------------- parts
@@ -89,10 +101,23 @@ std::uint64_t GlooExchange::tag(int kind, std::uint64_t number, int slot, std::u
          static_cast<std::uint64_t>(slot & 0xFFF) << 20U | (piece & 0xFFFFFU);
 }
 
+// Whether no message of the slot is larger than what has a buffer of its own.
+bool GlooExchange::is_fixed(int slot) const {
+  if (is_inline(slot) || transport_.sites() == 1) return false;
+  std::size_t largest = slot_of(slot).in_bytes;
+  if (owners(slot)) {
+    const std::size_t count = chunks_of(slot)[0].count;  // no other is larger
+    largest = std::max(setup_.codec->encoded_bytes(count), setup_.mean_codec->encoded_bytes(count));
+  }
+  return largest <= std::min(kLargestFixed, setup_.piece_bytes);
+}
+
 // Equal on all sites: from the plan alone.
-std::vector<GlooExchange::Piece> GlooExchange::pieces_of(Chunk chunk, const Codec& codec) const {
+std::vector<GlooExchange::Piece> GlooExchange::pieces_of(int slot, Chunk chunk) const {
   std::vector<Piece> pieces;
   if (chunk.count == 0) return pieces;
+  if (is_fixed(slot)) return {{chunk, 0, 0}};
+  const Codec& codec = *setup_.codec;
   const std::size_t block = exchange_block(*setup_.codec, *setup_.mean_codec);
   const std::size_t bytes_a_block = std::max<std::size_t>(1, codec.encoded_bytes(block));
   const auto streams = static_cast<std::size_t>(transport_.streams());
@@ -108,13 +133,31 @@ std::vector<GlooExchange::Piece> GlooExchange::pieces_of(Chunk chunk, const Code
   return pieces;
 }
 
+// One exchange is never more than one ahead of another site's (docs/link.md), so two fixed buffers of a kind are enough:
+// one for odd, one for even exchanges.
+int GlooExchange::fixed_id(int kind, std::uint64_t number, int slot) {
+  return static_cast<int>((static_cast<unsigned>(slot) * 2 + (number & 1U)) * 8 + static_cast<unsigned>(kind));
+}
+
+GlooTransport::Receive GlooExchange::expect(int from, int kind, std::uint64_t number, int slot, const Piece& piece,
+                                            std::byte* data, std::size_t bytes) {
+  if (is_fixed(slot)) return transport_.receive_fixed(from, fixed_id(kind, number, slot), data, bytes);
+  return transport_.receive(from, tag(kind, number, slot, piece.index), piece.stream, data, bytes);
+}
+
+void GlooExchange::hand_over(const std::vector<int>& to, int kind, std::uint64_t number, int slot, const Piece& piece,
+                             const std::byte* data, std::size_t bytes) {
+  if (!is_fixed(slot)) return transport_.send(to, tag(kind, number, slot, piece.index), piece.stream, data, bytes);
+  for (const int r : to) transport_.send_fixed(r, fixed_id(kind, number, slot), data, bytes);
+}
+
 void GlooExchange::post_headers(std::uint64_t number) {
   posted_.headers.clear();
   posted_.headers.resize(static_cast<std::size_t>(transport_.sites()));
   for (const int r : others()) {
-    auto& memory = header_in_[static_cast<std::size_t>(r)];
+    auto& memory = header_in_[number & 1U][static_cast<std::size_t>(r)];
     posted_.headers[static_cast<std::size_t>(r)] =
-        transport_.receive(r, tag(kHeaderTag, number, 0, 0), 0, memory.data(), memory.size());
+        transport_.receive_fixed(r, fixed_id(kHeaderTag, number, 0), memory.data(), memory.size());
   }
 }
 
@@ -127,37 +170,44 @@ void GlooExchange::post(std::uint64_t number, int slot, bool first_of_group) {
   }
   posted_ = {.number = number, .slot = slot, .with_header = with_header(slot, first_of_group)};
   if (posted_.with_header) post_headers(number);
-  if (is_inline(slot)) return;
+  if (!is_inline(slot)) post_payload(number, slot);
+}
+
+std::byte* GlooExchange::arena(std::uint64_t number, int slot) {
+  return is_fixed(slot) ? fixed_arena_[number & 1U].data() : arena_.data();
+}
+
+void GlooExchange::post_payload(std::uint64_t number, int slot) {
+  const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
   const auto sites = static_cast<std::size_t>(transport_.sites());
+  posted_.payloads.clear();
   posted_.payloads.resize(sites);
+  posted_.means.clear();
   posted_.means.resize(sites);
-  std::byte* at = arena_.data();
+  std::byte* at = arena(number, slot);
   if (!owners(slot)) {
     const int peer = 1 - transport_.rank();
-    for (const Piece& piece : pieces_of({0, slot_of(slot).values}, *setup_.codec))
-      posted_.payloads[static_cast<std::size_t>(peer)].push_back(transport_.receive(
-          peer, tag(kPayloadTag, number, slot, piece.index), piece.stream,
-          at + setup_.codec->encoded_bytes(piece.chunk.offset), setup_.codec->encoded_bytes(piece.chunk.count)));
+    for (const Piece& piece : pieces_of(slot, {0, slot_of(slot).values}))
+      posted_.payloads[static_cast<std::size_t>(peer)].push_back(expect(peer, kPayloadTag, number, slot, piece,
+                                                                        at + codec.encoded_bytes(piece.chunk.offset),
+                                                                        codec.encoded_bytes(piece.chunk.count)));
     return;
   }
   const auto chunks = chunks_of(slot);
   const Chunk own = chunks[static_cast<std::size_t>(transport_.rank())];
   for (const int r : others()) {  // parts of the own chunk, one site's behind the other's
-    for (const Piece& piece : pieces_of(own, *setup_.codec))
+    for (const Piece& piece : pieces_of(slot, own))
       posted_.payloads[static_cast<std::size_t>(r)].push_back(
-          transport_.receive(r, tag(kPayloadTag, number, slot, piece.index), piece.stream,
-                             at + setup_.codec->encoded_bytes(piece.chunk.offset - own.offset),
-                             setup_.codec->encoded_bytes(piece.chunk.count)));
-    at += setup_.codec->encoded_bytes(own.count);
+          expect(r, kPayloadTag, number, slot, piece, at + codec.encoded_bytes(piece.chunk.offset - own.offset),
+                 codec.encoded_bytes(piece.chunk.count)));
+    at += codec.encoded_bytes(own.count);
   }
   for (const int r : others()) {  // means of the others' chunks
-    for (const Piece& piece : pieces_of(chunks[static_cast<std::size_t>(r)], *setup_.codec)) {
-      std::byte* to = lands_in_out(*setup_.mean_codec)
-                          ? reinterpret_cast<std::byte*>(out(slot).data() + piece.chunk.offset)
-                          : at + setup_.mean_codec->encoded_bytes(piece.chunk.offset);
+    for (const Piece& piece : pieces_of(slot, chunks[static_cast<std::size_t>(r)])) {
+      std::byte* to = lands_in_out(mean_codec) ? reinterpret_cast<std::byte*>(out(slot).data() + piece.chunk.offset)
+                                               : at + mean_codec.encoded_bytes(piece.chunk.offset);
       posted_.means[static_cast<std::size_t>(r)].push_back(
-          transport_.receive(r, tag(kMeanTag, number, slot, piece.index), piece.stream, to,
-                             setup_.mean_codec->encoded_bytes(piece.chunk.count)));
+          expect(r, kMeanTag, number, slot, piece, to, mean_codec.encoded_bytes(piece.chunk.count)));
     }
   }
 }
@@ -168,8 +218,8 @@ void GlooExchange::send_header(const Header& mine, std::span<const std::byte> pa
   const auto bytes = encode(mine);
   std::copy(bytes.begin(), bytes.end(), header_out_.begin());
   std::copy(payload.begin(), payload.end(), header_out_.begin() + Header::kBytes);
-  if (transport_.sites() > 1)
-    transport_.send(others(), tag(kHeaderTag, mine.number, 0, 0), 0, header_out_.data(), header_out_.size());
+  for (const int r : others())
+    transport_.send_fixed(r, fixed_id(kHeaderTag, mine.number, 0), header_out_.data(), header_out_.size());
 }
 
 std::vector<Header> GlooExchange::take_headers(const Header& mine) {
@@ -179,7 +229,7 @@ std::vector<Header> GlooExchange::take_headers(const Header& mine) {
     const auto index = static_cast<std::size_t>(r);
     posted_.headers[index].wait(waiting_for_);
     try {
-      all[index] = decode_header(std::span(header_in_[index]).first(Header::kBytes), name(r));
+      all[index] = decode_header(std::span(header_in_[mine.number & 1U][index]).first(Header::kBytes), name(r));
     } catch (const LinkError& e) {
       throw Refused(Kind::link, e.what());
     }
@@ -202,8 +252,8 @@ void GlooExchange::check(const Header& mine, const std::vector<Header>& all) con
 
 // ---------------------------------------------------------------------------------------------- one exchange
 
-// The payload follows its header at once: that a site with another slot has not posted its receive, so that nothing of it
-// moves, is seen to by the slot in its tag.
+// The payload follows its header at once.  A site with another slot does not take it for its own, since its tag or id holds
+// the slot.
 GlooExchange::Result GlooExchange::run(const Send& send) {
   const int slot = send.out.slot;
   post(send.number, slot, send.out.first_of_group);
@@ -251,10 +301,9 @@ void GlooExchange::send_payload(const Send& send) {
   const int slot = send.out.slot;
   const Codec& codec = *setup_.codec;
   const auto send_chunk = [&](int to, Chunk chunk) {
-    for (const Piece& piece : pieces_of(chunk, codec))
-      transport_.send({to}, tag(kPayloadTag, send.number, slot, piece.index), piece.stream,
-                      in(slot).data() + codec.encoded_bytes(piece.chunk.offset),
-                      codec.encoded_bytes(piece.chunk.count));
+    for (const Piece& piece : pieces_of(slot, chunk))
+      hand_over({to}, kPayloadTag, send.number, slot, piece, in(slot).data() + codec.encoded_bytes(piece.chunk.offset),
+                codec.encoded_bytes(piece.chunk.count));
   };
   if (!owners(slot)) return send_chunk(1 - transport_.rank(), {0, slot_of(slot).values});
   const auto chunks = chunks_of(slot);
@@ -264,20 +313,21 @@ void GlooExchange::send_payload(const Send& send) {
 void GlooExchange::average_inline(const Send& send) {
   std::vector<std::span<const std::byte>> payloads;
   for (int r = 0; r < transport_.sites(); ++r)
-    payloads.push_back(r == transport_.rank() ? std::span<const std::byte>(in(send.out.slot))
-                                              : std::span<const std::byte>(header_in_[static_cast<std::size_t>(r)])
-                                                    .subspan(Header::kBytes, in(send.out.slot).size()));
+    payloads.push_back(r == transport_.rank()
+                           ? std::span<const std::byte>(in(send.out.slot))
+                           : std::span<const std::byte>(header_in_[send.number & 1U][static_cast<std::size_t>(r)])
+                                 .subspan(Header::kBytes, in(send.out.slot).size()));
   exchange_mean(payloads, weights_, *setup_.codec, *setup_.mean_codec, out(send.out.slot));
 }
 
 void GlooExchange::average_pair(const Send& send) {
   const int slot = send.out.slot, peer = 1 - transport_.rank();
   const Codec& codec = *setup_.codec;
-  for (const Piece& piece : pieces_of({0, slot_of(slot).values}, codec)) {
+  for (const Piece& piece : pieces_of(slot, {0, slot_of(slot).values})) {
     posted_.payloads[static_cast<std::size_t>(peer)][piece.index].wait(waiting_for_);
     const std::size_t from = codec.encoded_bytes(piece.chunk.offset), bytes = codec.encoded_bytes(piece.chunk.count);
     const std::span<const std::byte> own = in(slot).subspan(from, bytes),
-                                     received = std::span(arena_).subspan(from, bytes);
+                                     received = std::span<const std::byte>(arena(send.number, slot) + from, bytes);
     const std::vector<std::span<const std::byte>> both =
         transport_.rank() == 0 ? std::vector{own, received} : std::vector{received, own};
     average(both, weights_, codec, out(slot).subspan(piece.chunk.offset, piece.chunk.count));
@@ -289,7 +339,7 @@ void GlooExchange::average_own_chunk(const Send& send) {
   const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
   const Chunk own = chunks_of(slot)[static_cast<std::size_t>(rank)];
   const std::size_t part = codec.encoded_bytes(own.count);
-  for (const Piece& piece : pieces_of(own, codec)) {
+  for (const Piece& piece : pieces_of(slot, own)) {
     const std::size_t from = codec.encoded_bytes(piece.chunk.offset - own.offset),
                       bytes = codec.encoded_bytes(piece.chunk.count);
     std::vector<std::span<const std::byte>> parts(static_cast<std::size_t>(transport_.sites()));
@@ -297,7 +347,7 @@ void GlooExchange::average_own_chunk(const Send& send) {
     std::size_t place = 0;
     for (const int r : others()) {
       posted_.payloads[static_cast<std::size_t>(r)][piece.index].wait(waiting_for_);
-      parts[static_cast<std::size_t>(r)] = std::span(arena_).subspan(place + from, bytes);
+      parts[static_cast<std::size_t>(r)] = std::span<const std::byte>(arena(send.number, slot) + place + from, bytes);
       place += part;
     }
     const auto mean = out(slot).subspan(piece.chunk.offset, piece.chunk.count);
@@ -311,8 +361,7 @@ void GlooExchange::average_own_chunk(const Send& send) {
       mean_codec.decode(room, mean);
       encoded = room;
     }
-    transport_.send(others(), tag(kMeanTag, send.number, slot, piece.index), piece.stream, encoded.data(),
-                    encoded.size());
+    hand_over(others(), kMeanTag, send.number, slot, piece, encoded.data(), encoded.size());
   }
 }
 
@@ -322,9 +371,9 @@ void GlooExchange::take_means(const Send& send) {
   const auto chunks = chunks_of(slot);
   const Chunk own = chunks[static_cast<std::size_t>(transport_.rank())];
   const std::byte* means =
-      arena_.data() + codec.encoded_bytes(own.count) * static_cast<std::size_t>(transport_.sites() - 1);
+      arena(send.number, slot) + codec.encoded_bytes(own.count) * static_cast<std::size_t>(transport_.sites() - 1);
   for (const int r : others())
-    for (const Piece& piece : pieces_of(chunks[static_cast<std::size_t>(r)], codec)) {
+    for (const Piece& piece : pieces_of(slot, chunks[static_cast<std::size_t>(r)])) {
       posted_.means[static_cast<std::size_t>(r)][piece.index].wait(waiting_for_);
       if (!lands_in_out(mean_codec))
         mean_codec.decode(

@@ -3,6 +3,7 @@
 // All members call the same functions in the same order.  After any exception the process ends; what was not answered is
 // sent again by the trainer's client.  For the exchange thread alone.
 #pragma once
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -70,10 +71,11 @@ class GlooExchange {
   };
 
   bool is_inline(int slot) const;
-  bool owners(int slot) const;  // of chunks; else two sites swap
+  bool owners(int slot) const;    // of chunks; else two sites swap
+  bool is_fixed(int slot) const;  // its messages have buffers of their own
   bool with_header(int slot, bool first_of_group) const;
   std::vector<Chunk> chunks_of(int slot) const;  // a rank
-  std::vector<Piece> pieces_of(Chunk chunk, const Codec& codec) const;
+  std::vector<Piece> pieces_of(int slot, Chunk chunk) const;
   std::vector<int> others() const;
   const Segment::Slot& slot_of(int slot) const { return setup_.segment.slots[static_cast<std::size_t>(slot)]; }
   std::string name(int rank) const { return setup_.sites[static_cast<std::size_t>(rank)]; }
@@ -83,6 +85,13 @@ class GlooExchange {
 
   void post(std::uint64_t number, int slot, bool first_of_group);
   void post_headers(std::uint64_t number);
+  void post_payload(std::uint64_t number, int slot);
+  static int fixed_id(int kind, std::uint64_t number, int slot);
+  std::byte* arena(std::uint64_t number, int slot);
+  GlooTransport::Receive expect(int from, int kind, std::uint64_t number, int slot, const Piece& piece, std::byte* data,
+                                std::size_t bytes);
+  void hand_over(const std::vector<int>& to, int kind, std::uint64_t number, int slot, const Piece& piece,
+                 const std::byte* data, std::size_t bytes);
   Header header_of(const Send& send) const;
   void send_header(const Header& mine, std::span<const std::byte> payload);
   std::vector<Header> take_headers(const Header& mine);  // of all, in rank order; throws Refused
@@ -95,10 +104,11 @@ class GlooExchange {
 
   GlooTransport& transport_;
   Setup setup_;
-  std::size_t inline_bytes_ = 0;                   // the largest payload that travels with a header
-  std::vector<std::vector<std::byte>> header_in_;  // a rank
+  std::size_t inline_bytes_ = 0;                                  // the largest payload that travels with a header
+  std::array<std::vector<std::vector<std::byte>>, 2> header_in_;  // even and odd exchanges, a rank
   std::vector<std::byte> header_out_;
-  std::vector<std::byte> arena_;  // where payloads and encoded means arrive
+  std::vector<std::byte> arena_;                       // where payloads and encoded means arrive
+  std::array<std::vector<std::byte>, 2> fixed_arena_;  // the same of slots with fixed buffers; even and odd exchanges
   std::vector<std::byte> encoded_mean_;
   std::vector<std::uint64_t> weights_;  // of the current group
   Posted posted_;

@@ -79,14 +79,14 @@ class Connecting {
 
 GlooTransport::GlooTransport(const FileStore& store, const std::string& prefix, const std::string& address, int rank,
                              int sites, int streams)
-    : rank_(rank), sites_(sites), contexts_(2 * static_cast<std::size_t>(streams)) {
+    : rank_(rank), sites_(sites), contexts_(2 * static_cast<std::size_t>(streams) + 2) {
   std::vector<std::shared_ptr<gloo::transport::Device>> devices;
   for (int i = 0; i < streams; ++i)
     devices.push_back(gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str())));
   // All at once, since each takes a round trip for every site; until all are connected or one has failed.
   const auto state = std::make_shared<Connecting>(contexts_.size());
   for (std::size_t c = 0; c < contexts_.size(); ++c)
-    std::thread([=, url = store.url(), device = devices[c / 2]]() mutable {
+    std::thread([=, url = store.url(), device = devices[c / 2 % devices.size()]]() mutable {
       try {
         FileStore own_store(url);
         Rendezvous rendezvous(own_store, prefix + std::to_string(c) + "/");
@@ -110,7 +110,10 @@ gloo::Context& GlooTransport::context(int stream, int from, int to) const {
 
 void GlooTransport::Receive::wait(std::atomic<int>& waiting_for) {
   waiting_for = from_;
-  if (!buffer_->waitRecv(kForever)) throw LinkError("a receive was given up");
+  if (fixed_ != nullptr)
+    fixed_->waitRecv();
+  else if (!buffer_->waitRecv(kForever))
+    throw LinkError("a receive was given up");
   waiting_for = -1;
   buffer_.reset();
 }
@@ -122,6 +125,28 @@ GlooTransport::Receive GlooTransport::receive(int from, std::uint64_t tag, int s
   posted.from_ = from;
   posted.buffer_->recv(from, tag);
   return posted;
+}
+
+gloo::transport::Buffer* GlooTransport::fixed(bool receive, int other, int id, std::byte* data, std::size_t bytes) {
+  auto& buffer = fixed_[{receive, other, id}];
+  if (!buffer) {
+    const auto& pair =
+        receive ? context(streams(), other, rank_).getPair(other) : context(streams(), rank_, other).getPair(other);
+    buffer = receive ? pair->createRecvBuffer(id, data, bytes) : pair->createSendBuffer(id, data, bytes);
+  }
+  return buffer.get();
+}
+
+GlooTransport::Receive GlooTransport::receive_fixed(int from, int id, std::byte* data, std::size_t bytes) {
+  Receive posted;
+  posted.fixed_ = fixed(true, from, id, data, bytes);
+  posted.from_ = from;
+  return posted;
+}
+
+void GlooTransport::send_fixed(int to, int id, const std::byte* data, std::size_t bytes) {
+  sending_fixed_.push_back(fixed(false, to, id, const_cast<std::byte*>(data), bytes));
+  sending_fixed_.back()->send(0, bytes);
 }
 
 void GlooTransport::send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data,
@@ -138,6 +163,8 @@ void GlooTransport::wait_sends(std::atomic<int>& waiting_for) {
   for (const auto& sending : sending_)
     if (!sending->waitSend(kForever)) throw LinkError("a send was given up");
   sending_.clear();
+  for (gloo::transport::Buffer* sending : sending_fixed_) sending->waitSend();
+  sending_fixed_.clear();
   waiting_for = -1;
 }
 

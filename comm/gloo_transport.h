@@ -6,14 +6,17 @@
 // the link process then ends, so nothing is ever taken down in order.  For the exchange thread alone.
 #pragma once
 #include <gloo/context.h>
+#include <gloo/transport/buffer.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "comm/store.h"
@@ -50,7 +53,7 @@ class GlooTransport {
 
   int rank() const { return rank_; }
   int sites() const { return sites_; }
-  int streams() const { return static_cast<int>(contexts_.size() / 2); }
+  int streams() const { return static_cast<int>(contexts_.size() / 2) - 1; }
 
   // A receive that is posted; the memory must stay until wait() has returned.
   class Receive {
@@ -61,9 +64,17 @@ class GlooTransport {
    private:
     friend class GlooTransport;
     std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+    gloo::transport::Buffer* fixed_ = nullptr;  // or this
     int from_ = -1;
   };
   Receive receive(int from, std::uint64_t tag, int stream, std::byte* data, std::size_t bytes);
+
+  // For small messages that are repeated: the same memory every time for one (from, id) or (to, id).  They have connections
+  // of their own, and neither notices nor receives to post: one system call each.  The receiver must have called this once
+  // before the message arrives, or its device spins until then; a second message of one id may only be sent when the first
+  // one has been taken.
+  Receive receive_fixed(int from, int id, std::byte* data, std::size_t bytes);
+  void send_fixed(int to, int id, const std::byte* data, std::size_t bytes);
 
   // Sends to each of `to`; the memory must stay until wait_sends() has returned.
   void send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data, std::size_t bytes);
@@ -73,10 +84,14 @@ class GlooTransport {
 
  private:
   gloo::Context& context(int stream, int from, int to) const;
+  gloo::transport::Buffer* fixed(bool receive, int other, int id, std::byte* data, std::size_t bytes);
 
   int rank_, sites_;
-  std::vector<std::shared_ptr<gloo::Context>> contexts_;  // a stream: from lower to higher ranks, from higher to lower
+  // A stream: from lower to higher ranks, from higher to lower.  Behind the last stream the two of the fixed messages.
+  std::vector<std::shared_ptr<gloo::Context>> contexts_;
   std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> sending_;
+  std::map<std::tuple<bool, int, int>, std::unique_ptr<gloo::transport::Buffer>> fixed_;  // received, other rank, id
+  std::vector<gloo::transport::Buffer*> sending_fixed_;
   mutable TcpCounter counter_;
 };
 
