@@ -7,6 +7,7 @@
 
 #include "app/safetensors.h"
 #include "inner/transformer_inner.h"
+#include "kernels/finite.h"
 
 namespace atl {
 
@@ -36,6 +37,10 @@ double Evaluator::evaluate(Site& site, Inner& inner, std::uint64_t round) {
 }
 
 void save_model(const std::filesystem::path& file, const RunParts& parts, const Site& site, Place place) {
+  if (!kernels::all_finite(site.global(), place)) {
+    spdlog::warn("step={} the parameters are not finite: {} is left as it was", site.steps_done(), file.string());
+    return;
+  }
   const Metadata metadata{{"format", "pt"},
                           {"atoll.step", std::to_string(site.steps_done())},
                           {"atoll.global_hash", site.global_hash().hex()}};

@@ -46,7 +46,7 @@ class Evaluator {
   std::optional<double> last_;
 };
 
-// Writes Θ to `file`; host copy made when the model is on a device.
+// Writes Θ to `file`, by way of the host when the model is on a device.  What is not finite is not written: a warning.
 void save_model(const std::filesystem::path& file, const RunParts& parts, const Site& site, Place place);
 
 class Recorder {

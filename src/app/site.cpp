@@ -136,6 +136,11 @@ void Site::send_bucket(int b) {
 
 Applied Site::take_bucket(int b) {
   Applied done{.slot = b, .round = static_cast<std::uint32_t>(t_), .sent_after = t_, .answer = exchange_.wait(b)};
+  // A later bucket of a step has no header with a vote; but its mean is the same bits everywhere, so all sites stop here.
+  if (!kernels::all_finite(done.answer.mean, {}))
+    throw ConfigError(
+        text(settings_.name, ", step ", t_,
+             ": the averaged gradient holds a NaN or an infinity: no site applies it; try a lower inner.lr"));
   copy(done.answer.mean, {}, slice(inner_.gradients(), buckets_[static_cast<std::size_t>(b)]), inner_.place());
   return done;
 }

@@ -207,3 +207,20 @@ TEST_CASE("site: a loss that is not finite stops with site and step, and the del
   CHECK_THROWS_WITH_AS(fleet.sites[1]->step(), doctest::Contains("site-1, step 3: the training loss is nan"),
                        ConfigError);
 }
+
+TEST_CASE("site: a NaN in a later bucket of a DDP step stops every site, and nobody applies it") {
+  const auto make = [](int m) -> std::unique_ptr<Inner> {
+    // bucket 0 is the last tensor; the NaN is in the first, which travels without a header
+    return std::make_unique<StubInner>(std::vector<float>{1, 1}, std::vector<float>{m == 1 ? NAN : 2.0F, 2}, 1.0F);
+  };
+  SiteSettings settings{.steps = 5, .ddp = true, .bucket_values = 1};
+  Fleet fleet(models(2, make), settings);
+  for (auto& site : fleet.sites) site->step();
+  for (int m = 0; m < 2; ++m) {
+    const std::string words = text("site-", m, ", step 1: the averaged gradient holds a NaN");
+    CHECK_THROWS_WITH_AS(fleet.sites[static_cast<std::size_t>(m)]->collect(), doctest::Contains(words.c_str()),
+                         ConfigError);
+    CHECK(fleet.local(m, 0) == 1);
+    CHECK(fleet.local(m, 1) == 1);
+  }
+}

@@ -2,19 +2,19 @@
 // says.
 #pragma once
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "inner/inner.h"
 
 namespace atl {
 
 class StubInner : public Inner {
  public:
+  // Tensors of one value each.
   StubInner(std::vector<float> start, std::vector<float> gradient, float lr)
-      : layout_({{"p", {static_cast<std::int64_t>(start.size())}, 0}}),
-        local_(std::move(start)),
-        gradient_(std::move(gradient)),
-        lr_(lr) {}
+      : layout_(ones(start.size())), local_(std::move(start)), gradient_(std::move(gradient)), lr_(lr) {}
 
   std::function<double(std::uint64_t)> loss_at = [](std::uint64_t) { return 1.0; };  // of inner step t = 1, 2, ...
 
@@ -23,7 +23,8 @@ class StubInner : public Inner {
   std::span<float> local() override { return local_; }
   std::span<float> gradients() override { return gradient_; }
   double compute_gradients(const Batch&, const GradientReady& ready) override {
-    if (ready) ready({0, local_.size()});
+    if (ready)
+      for (const ParamLayout::Entry& entry : layout_.entries()) ready(entry.span);
     return loss_at(steps_ + 1);
   }
   StepReport update() override {
@@ -37,6 +38,12 @@ class StubInner : public Inner {
   void set_steps_done(std::uint64_t steps) override { steps_ = steps; }
 
  private:
+  static std::vector<ParamSpec> ones(std::size_t n) {
+    std::vector<ParamSpec> specs;
+    for (std::size_t i = 0; i < n; ++i) specs.push_back({text("p", i), {1}, 0});
+    return specs;
+  }
+
   ParamLayout layout_;
   std::vector<float> local_, gradient_;
   float lr_;
