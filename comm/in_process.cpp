@@ -62,7 +62,7 @@ void InProcessHub::State::complete(std::uint64_t number, Pending& exchange) {
       exchange.link_error = text("exchange ", number, ": ", *difference);
       return;
     }
-    if (!header.finite && exchange.settings_error.empty())
+    if (!header.finite && header.first_of_group && exchange.settings_error.empty())  // as a link: one vote a group
       exchange.settings_error =
           text("exchange ", number, ": the payload of ", other, " (round ", header.round, ", step ", header.step,
                ") holds a NaN or an infinity: nobody applies it; try a lower inner.lr");
