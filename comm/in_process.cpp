@@ -173,7 +173,7 @@ Answer InProcess::wait(int slot) {
                 .link_s = steady_seconds() - start,
                 .payload_bytes = s.sent_bytes(rank_, slot),
                 .header_bytes = headers,
-                .wire_bytes = s.sent_bytes(rank_, slot) + headers};
+                .wire_bytes = 0};
   in_flight.reset();
   if (++exchange.taken == s.config.sites) s.pending.erase(number);
   if (!settings_error.empty()) throw ConfigError(settings_error);
@@ -193,9 +193,7 @@ void InProcess::finish() {
 ExchangeTotals InProcess::totals() {
   InProcessHub::State& s = *hub_.state_;
   const std::lock_guard lock(s.mutex);
-  ExchangeTotals totals = s.sites[static_cast<std::size_t>(rank_)].totals;
-  totals.wire_bytes = totals.payload_bytes + totals.header_bytes;
-  return totals;
+  return s.sites[static_cast<std::size_t>(rank_)].totals;
 }
 
 }  // namespace atl

@@ -16,8 +16,7 @@ class InProcessHub;
 
 // One endpoint a site.  send() never blocks.  wait() blocks until all sites have sent the exchange; past the timeout it
 // throws LinkError naming the ranks that have not.  Headers are made and compared as on a wire.  Bytes are counted as
-// the link would send them (two sites: one payload each; more: chunks out and means out); wire_bytes = payload + header
-// bytes.
+// the link would send them (two sites: one payload each; more: chunks out and means out); nothing is on a wire: wire_bytes is 0.
 class InProcess : public Exchange {
  public:
   InProcess(InProcessHub& hub, int rank);

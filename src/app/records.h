@@ -39,7 +39,7 @@ struct RoundRecord {
   double mean_norm = 0;             // of the mean over sites
   std::uint64_t payload_bytes = 0;  // this exchange, this site
   std::uint64_t header_bytes = 0;
-  std::uint64_t wire_bytes = 0;           // what left the sockets (TCP_INFO); in a simulation payload and headers
+  std::uint64_t wire_bytes = 0;           // what left the sockets (TCP_INFO); 0 in a simulation
   std::uint64_t payload_bytes_total = 0;  // of this site since the start of the run, this exchange included
   std::uint64_t wire_bytes_total = 0;
   double wait_s = 0;                      // the trainer stood still for the answer
