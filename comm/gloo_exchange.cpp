@@ -12,7 +12,9 @@ namespace {
 
 enum TagKind { kHeaderTag = 1, kPayloadTag = 2, kMeanTag = 3, kSyncTag = 4, kSyncMeanTag = 5 };
 
-constexpr std::size_t kOwnersFrom = 8U << 20U;  // bytes of a payload between two sites
+// Two sites swap a payload: one latency.  One of at least so many bytes they average half each, as more sites do: two
+// latencies and half of the arithmetic.  The bits are the same, so long as nothing is lost on the mean's way.
+constexpr std::size_t kOwnersFrom = 8U << 20U;
 
 // A message costs some 10 system calls: smaller ones are not split for the sake of more streams.
 constexpr std::size_t kSmallestPiece = 256U << 10U;
@@ -20,67 +22,94 @@ constexpr std::size_t kSmallestPiece = 256U << 10U;
 // Messages up to this size have buffers of their own for the life of the link (GlooTransport::send_fixed).
 constexpr std::size_t kLargestFixed = 512U << 10U;
 
-bool lands_in_out(const Codec& mean_codec) { return mean_codec.name() == "fp32"; }
+// On a network this near, receives of a large payload are posted two pieces ahead, and not all at once: what is on its way
+// stays in the cache, and the notice that every piece then needs costs little.  64 MB over loopback take a quarter less.
+constexpr double kNear = 0.0005;  // seconds of the shortest round trip
+constexpr std::size_t kNearWindow = 2;
+
+bool lossless(const Codec& mean_codec) { return mean_codec.name() == "fp32"; }
 
 }  // namespace
 
 GlooExchange::GlooExchange(GlooTransport& transport, Setup setup)
     : transport_(transport), setup_(std::move(setup)), waiting_for_(*setup_.waiting_for) {
+  const auto sites = static_cast<std::size_t>(transport_.sites());
+  near_ = transport_.round_trip() < kNear;
   std::size_t arena = 0, fixed_arena = 0, encoded = 0;
-  const int sites = transport_.sites();
   for (std::size_t s = 0; s < setup_.segment.slots.size(); ++s) {
-    const Segment::Slot& slot = setup_.segment.slots[s];
-    if (is_inline(static_cast<int>(s))) {
-      inline_bytes_ = std::max(inline_bytes_, slot.in_bytes);
-      continue;
-    }
-    if (!owners(static_cast<int>(s))) {
-      std::size_t& most = is_fixed(static_cast<int>(s)) ? fixed_arena : arena;
-      most = std::max(most, slot.in_bytes);
-      continue;
-    }
-    const Chunk own = chunks_of(static_cast<int>(s))[static_cast<std::size_t>(transport_.rank())];
-    std::size_t bytes = setup_.codec->encoded_bytes(own.count) * static_cast<std::size_t>(sites - 1);
-    if (!lands_in_out(*setup_.mean_codec)) {
-      bytes += setup_.mean_codec->encoded_bytes(slot.values);
-      encoded = std::max(encoded, setup_.mean_codec->encoded_bytes(own.count));
-    }
-    std::size_t& most = is_fixed(static_cast<int>(s)) ? fixed_arena : arena;
-    most = std::max(most, bytes);
+    const SlotPlan& plan = plans_.emplace_back(plan_of(setup_.segment.slots[s]));
+    if (plan.is_inline) inline_bytes_ = std::max(inline_bytes_, setup_.segment.slots[s].in_bytes);
+    std::size_t& most = plan.fixed ? fixed_arena : arena;
+    most = std::max(most, plan.arena_bytes);
+    if (plan.owners && !lossless(*setup_.mean_codec))
+      encoded = std::max(encoded, setup_.mean_codec->encoded_bytes(plan.chunks[rank()].count));
   }
-  for (auto& of_rank : header_in_)
-    of_rank.assign(static_cast<std::size_t>(sites), std::vector<std::byte>(Header::kBytes + inline_bytes_));
+  for (auto& of_rank : header_in_) of_rank.assign(sites, std::vector<std::byte>(Header::kBytes + inline_bytes_));
   header_out_.resize(Header::kBytes + inline_bytes_);
   arena_.resize(arena);
   for (auto& half : fixed_arena_) half.resize(fixed_arena);
   encoded_mean_.resize(encoded);
-  weights_.assign(static_cast<std::size_t>(sites), 1);
-  // What has fixed buffers is ready from now on, for odd and even exchanges.
+  weights_.assign(sites, 1);
+  // What has fixed buffers is ready from now on, for even and odd exchanges.
   for (const std::uint64_t number : {1U, 2U}) {
     post_headers(number);
-    for (std::size_t s = 0; s < setup_.segment.slots.size(); ++s)
-      if (is_fixed(static_cast<int>(s))) post_payload(number, static_cast<int>(s));
+    for (std::size_t s = 0; s < plans_.size(); ++s)
+      if (plans_[s].fixed) post_payload(number, static_cast<int>(s));
   }
   posted_ = {};
 }
 
-// ---------------------------------------------------------------------------------------------- parts
+// ---------------------------------------------------------------------------------------------- plans
 
-bool GlooExchange::is_inline(int slot) const { return travels_inline(slot_of(slot).in_bytes); }
+// Equal on all sites, but for `window` and what follows from it.
+GlooExchange::SlotPlan GlooExchange::plan_of(const Segment::Slot& slot) const {
+  const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
+  const int sites = transport_.sites();
+  const std::size_t block = exchange_block(codec, mean_codec);
+  SlotPlan plan;
+  plan.is_inline = sites == 1 || travels_inline(slot.in_bytes);
+  if (plan.is_inline) return plan;
+  plan.owners = sites > 2 || (codec.name() == "fp32" && lossless(mean_codec) && slot.in_bytes >= kOwnersFrom);
+  plan.chunks = plan.owners ? chunk_plan(slot.values, sites, block) : std::vector<Chunk>(2, Chunk{0, slot.values});
+  const std::size_t count = plan.chunks[0].count;  // no other is larger
+  std::size_t largest = codec.encoded_bytes(count);
+  if (plan.owners) largest = std::max(largest, mean_codec.encoded_bytes(count));
+  plan.fixed = largest <= std::min(kLargestFixed, setup_.piece_bytes);
+  for (const Chunk& chunk : plan.chunks) plan.pieces.push_back(plan.fixed ? whole(chunk) : pieces_of(chunk, block));
 
-// Two sites swap payloads: one latency.  A large one takes two and half of the arithmetic; the bits are the same, since fp32
-// means lose nothing.
-bool GlooExchange::owners(int slot) const {
-  if (transport_.sites() > 2) return true;
-  return setup_.codec->name() == "fp32" && setup_.mean_codec->name() == "fp32" && slot_of(slot).in_bytes >= kOwnersFrom;
+  plan.window = plan.pieces[0].size();
+  plan.piece_bytes = codec.encoded_bytes(plan.pieces[0][0].chunk.count);
+  const auto others = static_cast<std::size_t>(sites - 1);
+  if (near_) plan.window = std::min(kNearWindow, plan.window);
+  plan.means_at = others * plan.window * plan.piece_bytes;
+  plan.arena_bytes = plan.means_at + (plan.owners && !lossless(mean_codec) ? mean_codec.encoded_bytes(slot.values) : 0);
+  return plan;
 }
 
-std::vector<Chunk> GlooExchange::chunks_of(int slot) const {
-  return chunk_plan(slot_of(slot).values, transport_.sites(), exchange_block(*setup_.codec, *setup_.mean_codec));
+std::vector<GlooExchange::Piece> GlooExchange::whole(Chunk chunk) {
+  if (chunk.count == 0) return {};
+  return {{chunk, 0, 0}};
+}
+
+std::vector<GlooExchange::Piece> GlooExchange::pieces_of(Chunk chunk, std::size_t block) const {
+  std::vector<Piece> pieces;
+  const Codec& codec = *setup_.codec;
+  const auto streams = static_cast<std::size_t>(transport_.streams());
+  const std::size_t a_stream = (codec.encoded_bytes(chunk.count) + streams - 1) / streams;  // else streams would idle
+  const std::size_t bytes = std::min(setup_.piece_bytes, std::max(kSmallestPiece, a_stream));
+  const std::size_t values =
+      std::max<std::size_t>(1, bytes / std::max<std::size_t>(1, codec.encoded_bytes(block))) * block;
+  for (std::size_t done = 0; done < chunk.count; done += values) {
+    const std::size_t index = pieces.size();
+    pieces.push_back({{chunk.offset + done, std::min(values, chunk.count - done)},
+                      static_cast<int>(index % streams),
+                      static_cast<std::uint32_t>(index)});
+  }
+  return pieces;
 }
 
 bool GlooExchange::with_header(int slot, bool first_of_group) const {
-  return first_of_group || header_next_ || is_inline(slot);
+  return first_of_group || header_next_ || plans_[static_cast<std::size_t>(slot)].is_inline;
 }
 
 std::vector<int> GlooExchange::others() const {  // starting behind the own rank, so that not all send to one first
@@ -92,63 +121,55 @@ std::vector<int> GlooExchange::others() const {  // starting behind the own rank
 std::span<std::byte> GlooExchange::in(int slot) const {
   return {setup_.memory + slot_of(slot).in, slot_of(slot).in_bytes};
 }
+std::span<const std::byte> GlooExchange::in(int slot, Chunk chunk) const {
+  return in(slot).subspan(setup_.codec->encoded_bytes(chunk.offset), setup_.codec->encoded_bytes(chunk.count));
+}
 std::span<float> GlooExchange::out(int slot) const {
   return {reinterpret_cast<float*>(setup_.memory + slot_of(slot).out), slot_of(slot).values};
 }
+std::span<float> GlooExchange::out(int slot, Chunk chunk) const { return out(slot).subspan(chunk.offset, chunk.count); }
 
-std::uint64_t GlooExchange::tag(int kind, std::uint64_t number, int slot, std::uint32_t piece) const {
+// ---------------------------------------------------------------------------------------------- messages
+
+std::uint64_t GlooExchange::tag(int kind, std::uint64_t number, int slot, std::uint32_t piece) {
   return static_cast<std::uint64_t>(kind) << 52U | (number & 0xFFFFFU) << 32U |
          static_cast<std::uint64_t>(slot & 0xFFF) << 20U | (piece & 0xFFFFFU);
 }
 
-// Whether no message of the slot is larger than what has a buffer of its own.
-bool GlooExchange::is_fixed(int slot) const {
-  if (is_inline(slot) || transport_.sites() == 1) return false;
-  std::size_t largest = slot_of(slot).in_bytes;
-  if (owners(slot)) {
-    const std::size_t count = chunks_of(slot)[0].count;  // no other is larger
-    largest = std::max(setup_.codec->encoded_bytes(count), setup_.mean_codec->encoded_bytes(count));
-  }
-  return largest <= std::min(kLargestFixed, setup_.piece_bytes);
-}
-
-// Equal on all sites: from the plan alone.
-std::vector<GlooExchange::Piece> GlooExchange::pieces_of(int slot, Chunk chunk) const {
-  std::vector<Piece> pieces;
-  if (chunk.count == 0) return pieces;
-  if (is_fixed(slot)) return {{chunk, 0, 0}};
-  const Codec& codec = *setup_.codec;
-  const std::size_t block = exchange_block(*setup_.codec, *setup_.mean_codec);
-  const std::size_t bytes_a_block = std::max<std::size_t>(1, codec.encoded_bytes(block));
-  const auto streams = static_cast<std::size_t>(transport_.streams());
-  const std::size_t a_stream = (codec.encoded_bytes(chunk.count) + streams - 1) / streams;  // else streams would idle
-  const std::size_t bytes = std::min(setup_.piece_bytes, std::max(kSmallestPiece, a_stream));
-  const std::size_t values = std::max<std::size_t>(1, bytes / bytes_a_block) * block;
-  for (std::size_t done = 0; done < chunk.count; done += values) {
-    const auto index = static_cast<std::uint32_t>(pieces.size());
-    pieces.push_back({{chunk.offset + done, std::min(values, chunk.count - done)},
-                      static_cast<int>(index) % transport_.streams(),
-                      index});
-  }
-  return pieces;
-}
-
-// One exchange is never more than one ahead of another site's (docs/link.md), so two fixed buffers of a kind are enough:
-// one for odd, one for even exchanges.
+// An exchange is never more than one ahead of another site's (docs/link.md), so two fixed buffers of a kind are enough: one
+// for even, one for odd exchanges.
 int GlooExchange::fixed_id(int kind, std::uint64_t number, int slot) {
   return static_cast<int>((static_cast<unsigned>(slot) * 2 + (number & 1U)) * 8 + static_cast<unsigned>(kind));
 }
 
 GlooTransport::Receive GlooExchange::expect(int from, int kind, std::uint64_t number, int slot, const Piece& piece,
-                                            std::byte* data, std::size_t bytes) {
-  if (is_fixed(slot)) return transport_.receive_fixed(from, fixed_id(kind, number, slot), data, bytes);
-  return transport_.receive(from, tag(kind, number, slot, piece.index), piece.stream, data, bytes);
+                                            std::span<std::byte> to) {
+  if (plans_[static_cast<std::size_t>(slot)].fixed)
+    return transport_.receive_fixed(from, fixed_id(kind, number, slot), to.data(), to.size());
+  return transport_.receive(from, tag(kind, number, slot, piece.index), piece.stream, to.data(), to.size());
 }
 
 void GlooExchange::hand_over(const std::vector<int>& to, int kind, std::uint64_t number, int slot, const Piece& piece,
-                             const std::byte* data, std::size_t bytes) {
-  if (!is_fixed(slot)) return transport_.send(to, tag(kind, number, slot, piece.index), piece.stream, data, bytes);
-  for (const int r : to) transport_.send_fixed(r, fixed_id(kind, number, slot), data, bytes);
+                             std::span<const std::byte> from) {
+  if (!plans_[static_cast<std::size_t>(slot)].fixed)
+    return transport_.send(to, tag(kind, number, slot, piece.index), piece.stream, from.data(), from.size());
+  for (const int r : to) transport_.send_fixed(r, fixed_id(kind, number, slot), from.data(), from.size());
+}
+
+// Where the piece of the own chunk arrives, and where it is read.
+std::span<std::byte> GlooExchange::arrival(std::uint64_t number, int slot, int from, const Piece& piece) {
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
+  std::byte* const arena = plan.fixed ? fixed_arena_[number & 1U].data() : arena_.data();
+  const auto sender = static_cast<std::size_t>(from < transport_.rank() ? from : from - 1);
+  return {arena + (sender * plan.window + piece.index % plan.window) * plan.piece_bytes,
+          setup_.codec->encoded_bytes(piece.chunk.count)};
+}
+std::span<std::byte> GlooExchange::mean_arrival(std::uint64_t number, int slot, Chunk chunk) {
+  if (lossless(*setup_.mean_codec)) return std::as_writable_bytes(out(slot, chunk));
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
+  std::byte* const arena = plan.fixed ? fixed_arena_[number & 1U].data() : arena_.data();
+  return {arena + plan.means_at + setup_.mean_codec->encoded_bytes(chunk.offset),
+          setup_.mean_codec->encoded_bytes(chunk.count)};
 }
 
 void GlooExchange::post_headers(std::uint64_t number) {
@@ -161,7 +182,7 @@ void GlooExchange::post_headers(std::uint64_t number) {
   }
 }
 
-// All receives of exchange `number`, before anything of it is sent.
+// Receives of exchange `number`, before anything of it is sent.
 void GlooExchange::post(std::uint64_t number, int slot, bool first_of_group) {
   if (posted_.number == number) {
     ATOLL_CHECK(posted_.slot == slot && posted_.with_header == with_header(slot, first_of_group), "exchange ", number,
@@ -170,49 +191,42 @@ void GlooExchange::post(std::uint64_t number, int slot, bool first_of_group) {
   }
   posted_ = {.number = number, .slot = slot, .with_header = with_header(slot, first_of_group)};
   if (posted_.with_header) post_headers(number);
-  if (!is_inline(slot)) post_payload(number, slot);
-}
-
-std::byte* GlooExchange::arena(std::uint64_t number, int slot) {
-  return is_fixed(slot) ? fixed_arena_[number & 1U].data() : arena_.data();
+  if (!plans_[static_cast<std::size_t>(slot)].is_inline) post_payload(number, slot);
 }
 
 void GlooExchange::post_payload(std::uint64_t number, int slot) {
-  const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
   const auto sites = static_cast<std::size_t>(transport_.sites());
   posted_.payloads.clear();
   posted_.payloads.resize(sites);
   posted_.means.clear();
   posted_.means.resize(sites);
-  std::byte* at = arena(number, slot);
-  if (!owners(slot)) {
-    const int peer = 1 - transport_.rank();
-    for (const Piece& piece : pieces_of(slot, {0, slot_of(slot).values}))
-      posted_.payloads[static_cast<std::size_t>(peer)].push_back(expect(peer, kPayloadTag, number, slot, piece,
-                                                                        at + codec.encoded_bytes(piece.chunk.offset),
-                                                                        codec.encoded_bytes(piece.chunk.count)));
-    return;
+  for (std::size_t r = 0; r < sites; ++r) {
+    posted_.payloads[r].resize(plan.pieces[rank()].size());
+    if (plan.owners) posted_.means[r].resize(plan.pieces[r].size());
   }
-  const auto chunks = chunks_of(slot);
-  const Chunk own = chunks[static_cast<std::size_t>(transport_.rank())];
-  for (const int r : others()) {  // parts of the own chunk, one site's behind the other's
-    for (const Piece& piece : pieces_of(slot, own))
-      posted_.payloads[static_cast<std::size_t>(r)].push_back(
-          expect(r, kPayloadTag, number, slot, piece, at + codec.encoded_bytes(piece.chunk.offset - own.offset),
-                 codec.encoded_bytes(piece.chunk.count)));
-    at += codec.encoded_bytes(own.count);
-  }
-  for (const int r : others()) {  // means of the others' chunks
-    for (const Piece& piece : pieces_of(slot, chunks[static_cast<std::size_t>(r)])) {
-      std::byte* to = lands_in_out(mean_codec) ? reinterpret_cast<std::byte*>(out(slot).data() + piece.chunk.offset)
-                                               : at + mean_codec.encoded_bytes(piece.chunk.offset);
-      posted_.means[static_cast<std::size_t>(r)].push_back(
-          expect(r, kMeanTag, number, slot, piece, to, mean_codec.encoded_bytes(piece.chunk.count)));
-    }
+  for (std::size_t p = 0; p < plan.window; ++p) {
+    post_piece(number, slot, p);
+    if (plan.owners) post_means(number, slot, p);
   }
 }
 
-// ---------------------------------------------------------------------------------------------- headers
+void GlooExchange::post_piece(std::uint64_t number, int slot, std::size_t index) {
+  const std::vector<Piece>& own = plans_[static_cast<std::size_t>(slot)].pieces[rank()];
+  if (index >= own.size()) return;
+  for (const int r : others())
+    posted_.payloads[static_cast<std::size_t>(r)][index] =
+        expect(r, kPayloadTag, number, slot, own[index], arrival(number, slot, r, own[index]));
+}
+
+void GlooExchange::post_means(std::uint64_t number, int slot, std::size_t index) {
+  for (const int r : others()) {
+    const std::vector<Piece>& pieces = plans_[static_cast<std::size_t>(slot)].pieces[static_cast<std::size_t>(r)];
+    if (index < pieces.size())
+      posted_.means[static_cast<std::size_t>(r)][index] =
+          expect(r, kMeanTag, number, slot, pieces[index], mean_arrival(number, slot, pieces[index].chunk));
+  }
+}
 
 void GlooExchange::send_header(const Header& mine, std::span<const std::byte> payload) {
   const auto bytes = encode(mine);
@@ -256,22 +270,20 @@ void GlooExchange::check(const Header& mine, const std::vector<Header>& all) con
 // the slot.
 GlooExchange::Result GlooExchange::run(const Send& send) {
   const int slot = send.out.slot;
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
   post(send.number, slot, send.out.first_of_group);
   const Header mine = header_of(send);
-  if (posted_.with_header) send_header(mine, is_inline(slot) ? in(slot) : std::span<const std::byte>());
-  if (!is_inline(slot)) send_payload(send);
+  if (posted_.with_header) send_header(mine, plan.is_inline ? in(slot) : std::span<const std::byte>());
+  if (!plan.is_inline) send_payload(send);
   if (posted_.with_header) {
     const std::vector<Header> all = take_headers(mine);
     for (std::size_t r = 0; r < all.size(); ++r) weights_[r] = all[r].tokens;
     header_next_ = false;
   }
-  if (is_inline(slot))
+  if (plan.is_inline)
     average_inline(send);
-  else if (owners(slot))
-    average_own_chunk(send);
   else
-    average_pair(send);
-  if (!is_inline(slot) && owners(slot)) take_means(send);
+    average_pieces(send);
   transport_.wait_sends(waiting_for_);
   const Result result{.tokens = std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0}),
                       .payload_bytes = sent_payload_bytes(slot_of(slot).values, transport_.rank(), transport_.sites(),
@@ -299,87 +311,73 @@ Header GlooExchange::header_of(const Send& send) const {
 
 void GlooExchange::send_payload(const Send& send) {
   const int slot = send.out.slot;
-  const Codec& codec = *setup_.codec;
-  const auto send_chunk = [&](int to, Chunk chunk) {
-    for (const Piece& piece : pieces_of(slot, chunk))
-      hand_over({to}, kPayloadTag, send.number, slot, piece, in(slot).data() + codec.encoded_bytes(piece.chunk.offset),
-                codec.encoded_bytes(piece.chunk.count));
-  };
-  if (!owners(slot)) return send_chunk(1 - transport_.rank(), {0, slot_of(slot).values});
-  const auto chunks = chunks_of(slot);
-  for (const int r : others()) send_chunk(r, chunks[static_cast<std::size_t>(r)]);
+  for (const int r : others())
+    for (const Piece& piece : plans_[static_cast<std::size_t>(slot)].pieces[static_cast<std::size_t>(r)])
+      hand_over({r}, kPayloadTag, send.number, slot, piece, in(slot, piece.chunk));
 }
 
 void GlooExchange::average_inline(const Send& send) {
-  std::vector<std::span<const std::byte>> payloads;
-  for (int r = 0; r < transport_.sites(); ++r)
-    payloads.push_back(r == transport_.rank()
-                           ? std::span<const std::byte>(in(send.out.slot))
-                           : std::span<const std::byte>(header_in_[send.number & 1U][static_cast<std::size_t>(r)])
-                                 .subspan(Header::kBytes, in(send.out.slot).size()));
-  exchange_mean(payloads, weights_, *setup_.codec, *setup_.mean_codec, out(send.out.slot));
-}
-
-void GlooExchange::average_pair(const Send& send) {
-  const int slot = send.out.slot, peer = 1 - transport_.rank();
-  const Codec& codec = *setup_.codec;
-  for (const Piece& piece : pieces_of(slot, {0, slot_of(slot).values})) {
-    posted_.payloads[static_cast<std::size_t>(peer)][piece.index].wait(waiting_for_);
-    const std::size_t from = codec.encoded_bytes(piece.chunk.offset), bytes = codec.encoded_bytes(piece.chunk.count);
-    const std::span<const std::byte> own = in(slot).subspan(from, bytes),
-                                     received = std::span<const std::byte>(arena(send.number, slot) + from, bytes);
-    const std::vector<std::span<const std::byte>> both =
-        transport_.rank() == 0 ? std::vector{own, received} : std::vector{received, own};
-    average(both, weights_, codec, out(slot).subspan(piece.chunk.offset, piece.chunk.count));
-  }
-}
-
-void GlooExchange::average_own_chunk(const Send& send) {
-  const int slot = send.out.slot, rank = transport_.rank();
-  const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
-  const Chunk own = chunks_of(slot)[static_cast<std::size_t>(rank)];
-  const std::size_t part = codec.encoded_bytes(own.count);
-  for (const Piece& piece : pieces_of(slot, own)) {
-    const std::size_t from = codec.encoded_bytes(piece.chunk.offset - own.offset),
-                      bytes = codec.encoded_bytes(piece.chunk.count);
-    std::vector<std::span<const std::byte>> parts(static_cast<std::size_t>(transport_.sites()));
-    parts[static_cast<std::size_t>(rank)] = in(slot).subspan(codec.encoded_bytes(piece.chunk.offset), bytes);
-    std::size_t place = 0;
-    for (const int r : others()) {
-      posted_.payloads[static_cast<std::size_t>(r)][piece.index].wait(waiting_for_);
-      parts[static_cast<std::size_t>(r)] = std::span<const std::byte>(arena(send.number, slot) + place + from, bytes);
-      place += part;
-    }
-    const auto mean = out(slot).subspan(piece.chunk.offset, piece.chunk.count);
-    average(parts, weights_, codec, mean);
-    std::span<const std::byte> encoded = std::as_bytes(mean);
-    if (!lands_in_out(mean_codec)) {
-      const auto room = std::span(encoded_mean_)
-                            .subspan(mean_codec.encoded_bytes(piece.chunk.offset - own.offset),
-                                     mean_codec.encoded_bytes(piece.chunk.count));
-      mean_codec.encode(mean, {}, room);
-      mean_codec.decode(room, mean);
-      encoded = room;
-    }
-    hand_over(others(), kMeanTag, send.number, slot, piece, encoded.data(), encoded.size());
-  }
-}
-
-void GlooExchange::take_means(const Send& send) {
   const int slot = send.out.slot;
-  const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
-  const auto chunks = chunks_of(slot);
-  const Chunk own = chunks[static_cast<std::size_t>(transport_.rank())];
-  const std::byte* means =
-      arena(send.number, slot) + codec.encoded_bytes(own.count) * static_cast<std::size_t>(transport_.sites() - 1);
-  for (const int r : others())
-    for (const Piece& piece : pieces_of(slot, chunks[static_cast<std::size_t>(r)])) {
-      posted_.means[static_cast<std::size_t>(r)][piece.index].wait(waiting_for_);
-      if (!lands_in_out(mean_codec))
-        mean_codec.decode(
-            {means + mean_codec.encoded_bytes(piece.chunk.offset), mean_codec.encoded_bytes(piece.chunk.count)},
-            out(slot).subspan(piece.chunk.offset, piece.chunk.count));
-    }
+  std::vector<std::span<const std::byte>> payloads;
+  for (auto& message : header_in_[send.number & 1U])
+    payloads.push_back(std::span(message).subspan(Header::kBytes, in(slot).size()));
+  payloads[rank()] = in(slot);
+  exchange_mean(payloads, weights_, *setup_.codec, *setup_.mean_codec, out(slot));
+}
+
+// Piece by piece.  Near, the others' means are taken in step with the own pieces, so that little is on its way at a time and
+// stays in the cache; far, when all of the own are done.
+void GlooExchange::average_pieces(const Send& send) {
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(send.out.slot)];
+  const std::size_t own = plan.pieces[rank()].size(), most = plan.pieces[0].size();
+  const std::size_t behind = near_ ? 1 : most;
+  for (std::size_t p = 0; p < most + (plan.owners ? behind : 0); ++p) {
+    if (p < own) average_piece(send, plan.pieces[rank()][p]);
+    if (plan.owners && p >= behind) take_means(send, p - behind);
+  }
+}
+
+void GlooExchange::average_piece(const Send& send, const Piece& piece) {
+  const int slot = send.out.slot;
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
+  std::vector<std::span<const std::byte>> parts(static_cast<std::size_t>(transport_.sites()));
+  for (const int r : others()) {
+    posted_.payloads[static_cast<std::size_t>(r)][piece.index].wait(waiting_for_);
+    parts[static_cast<std::size_t>(r)] = arrival(send.number, slot, r, piece);
+  }
+  parts[rank()] = in(slot, piece.chunk);
+  average(parts, weights_, *setup_.codec, out(slot, piece.chunk));
+  post_piece(send.number, slot, piece.index + plan.window);
+  if (plan.owners) send_mean(send, piece);
+}
+
+// The owner, too, keeps what the others will decode.
+void GlooExchange::send_mean(const Send& send, const Piece& piece) {
+  const int slot = send.out.slot;
+  const Codec& mean_codec = *setup_.mean_codec;
+  const auto mean = out(slot, piece.chunk);
+  if (lossless(mean_codec)) return hand_over(others(), kMeanTag, send.number, slot, piece, std::as_bytes(mean));
+  const Chunk own = plans_[static_cast<std::size_t>(slot)].chunks[rank()];
+  const auto encoded = std::span(encoded_mean_)
+                           .subspan(mean_codec.encoded_bytes(piece.chunk.offset - own.offset),
+                                    mean_codec.encoded_bytes(piece.chunk.count));
+  mean_codec.encode(mean, {}, encoded);
+  mean_codec.decode(encoded, mean);
+  hand_over(others(), kMeanTag, send.number, slot, piece, encoded);
+}
+
+void GlooExchange::take_means(const Send& send, std::size_t index) {
+  const int slot = send.out.slot;
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
+  for (const int r : others()) {
+    const std::vector<Piece>& pieces = plan.pieces[static_cast<std::size_t>(r)];
+    if (index >= pieces.size()) continue;
+    const Piece& piece = pieces[index];
+    posted_.means[static_cast<std::size_t>(r)][index].wait(waiting_for_);
+    if (!lossless(*setup_.mean_codec))
+      setup_.mean_codec->decode(mean_arrival(send.number, slot, piece.chunk), out(slot, piece.chunk));
+  }
+  post_means(send.number, slot, index + plan.window);
 }
 
 void GlooExchange::finish(std::uint64_t number) {

@@ -31,7 +31,7 @@ class GlooExchange {
     std::vector<std::string> sites;  // names in rank order
     std::uint32_t generation = 1;
     Hash128 layout_hash, settings_hash;
-    std::size_t piece_bytes = 16U << 20U;
+    std::size_t piece_bytes = 512U << 10U;
     const Codec* codec = nullptr;  // must outlive this
     const Codec* mean_codec = nullptr;
     Segment segment;
@@ -61,54 +61,75 @@ class GlooExchange {
     int stream = 0;
     std::uint32_t index = 0;
   };
+  // How a slot travels.  Everyone sends to each other site that one's chunk, in pieces, and averages its own; owners then
+  // send the mean of theirs to all.  When two sites swap, both have the whole slot as their chunk.
+  struct SlotPlan {
+    bool is_inline = false;  // with its header; nothing below is set then
+    bool owners = false;
+    bool fixed = false;                      // one piece a chunk; its messages have buffers of their own
+    std::vector<Chunk> chunks;               // a rank
+    std::vector<std::vector<Piece>> pieces;  // a rank, of its chunk
+    std::size_t window = 0;                  // pieces of a chunk for which receives are posted at a time
+    std::size_t piece_bytes = 0;             // of the largest
+    std::size_t means_at = 0;                // in the arena: encoded means, behind the pieces
+    std::size_t arena_bytes = 0;
+  };
   struct Posted {  // receives of the exchange to come
     std::uint64_t number = 0;
     int slot = -1;
     bool with_header = false;
     std::vector<GlooTransport::Receive> headers;                // a rank (own: empty)
-    std::vector<std::vector<GlooTransport::Receive>> payloads;  // a rank, a piece
-    std::vector<std::vector<GlooTransport::Receive>> means;     // a rank, a piece
+    std::vector<std::vector<GlooTransport::Receive>> payloads;  // a rank, a piece of the own chunk
+    std::vector<std::vector<GlooTransport::Receive>> means;     // a rank, a piece of its chunk
   };
 
-  bool is_inline(int slot) const;
-  bool owners(int slot) const;    // of chunks; else two sites swap
-  bool is_fixed(int slot) const;  // its messages have buffers of their own
+  SlotPlan plan_of(const Segment::Slot& slot) const;
+  static std::vector<Piece> whole(Chunk chunk);
+  std::vector<Piece> pieces_of(Chunk chunk, std::size_t block) const;
   bool with_header(int slot, bool first_of_group) const;
-  std::vector<Chunk> chunks_of(int slot) const;  // a rank
-  std::vector<Piece> pieces_of(int slot, Chunk chunk) const;
+  std::size_t rank() const { return static_cast<std::size_t>(transport_.rank()); }
   std::vector<int> others() const;
   const Segment::Slot& slot_of(int slot) const { return setup_.segment.slots[static_cast<std::size_t>(slot)]; }
   std::string name(int rank) const { return setup_.sites[static_cast<std::size_t>(rank)]; }
   std::span<std::byte> in(int slot) const;
+  std::span<const std::byte> in(int slot, Chunk chunk) const;
   std::span<float> out(int slot) const;
-  std::uint64_t tag(int kind, std::uint64_t number, int slot, std::uint32_t piece) const;
+  std::span<float> out(int slot, Chunk chunk) const;
 
+  static std::uint64_t tag(int kind, std::uint64_t number, int slot, std::uint32_t piece);
+  static int fixed_id(int kind, std::uint64_t number, int slot);
+  GlooTransport::Receive expect(int from, int kind, std::uint64_t number, int slot, const Piece& piece,
+                                std::span<std::byte> to);
+  void hand_over(const std::vector<int>& to, int kind, std::uint64_t number, int slot, const Piece& piece,
+                 std::span<const std::byte> from);
+  std::span<std::byte> arrival(std::uint64_t number, int slot, int from, const Piece& piece);
+  std::span<std::byte> mean_arrival(std::uint64_t number, int slot, Chunk chunk);
   void post(std::uint64_t number, int slot, bool first_of_group);
   void post_headers(std::uint64_t number);
   void post_payload(std::uint64_t number, int slot);
-  static int fixed_id(int kind, std::uint64_t number, int slot);
-  std::byte* arena(std::uint64_t number, int slot);
-  GlooTransport::Receive expect(int from, int kind, std::uint64_t number, int slot, const Piece& piece, std::byte* data,
-                                std::size_t bytes);
-  void hand_over(const std::vector<int>& to, int kind, std::uint64_t number, int slot, const Piece& piece,
-                 const std::byte* data, std::size_t bytes);
+  void post_piece(std::uint64_t number, int slot, std::size_t index);
+  void post_means(std::uint64_t number, int slot, std::size_t index);
+
   Header header_of(const Send& send) const;
   void send_header(const Header& mine, std::span<const std::byte> payload);
   std::vector<Header> take_headers(const Header& mine);  // of all, in rank order; throws Refused
   void check(const Header& mine, const std::vector<Header>& all) const;
   void send_payload(const Send& send);
   void average_inline(const Send& send);
-  void average_pair(const Send& send);
-  void average_own_chunk(const Send& send);  // and sends its mean
-  void take_means(const Send& send);         // of the others' chunks
+  void average_pieces(const Send& send);
+  void average_piece(const Send& send, const Piece& piece);
+  void send_mean(const Send& send, const Piece& piece);
+  void take_means(const Send& send, std::size_t index);  // the others' pieces of this index
 
   GlooTransport& transport_;
   Setup setup_;
+  bool near_ = false;
+  std::vector<SlotPlan> plans_;
   std::size_t inline_bytes_ = 0;                                  // the largest payload that travels with a header
   std::array<std::vector<std::vector<std::byte>>, 2> header_in_;  // even and odd exchanges, a rank
   std::vector<std::byte> header_out_;
   std::vector<std::byte> arena_;                       // where payloads and encoded means arrive
-  std::array<std::vector<std::byte>, 2> fixed_arena_;  // the same of slots with fixed buffers; even and odd exchanges
+  std::array<std::vector<std::byte>, 2> fixed_arena_;  // the same of fixed slots; even and odd exchanges
   std::vector<std::byte> encoded_mean_;
   std::vector<std::uint64_t> weights_;  // of the current group
   Posted posted_;

@@ -31,9 +31,10 @@ struct WireBytes {
 // In a file of its own, tcp_bytes.cpp: <linux/tcp.h> and <netinet/tcp.h> exclude each other.
 class TcpCounter {
  public:
-  TcpCounter();       // of no connections
-  void find();        // in the descriptor table
-  WireBytes count();  // of one that has ended: what it was before
+  TcpCounter();         // of no connections
+  void find();          // in the descriptor table
+  double round_trip();  // seconds, the largest tcpi_min_rtt
+  WireBytes count();    // of one that has ended: what it was before
 
  private:
   struct Socket {
@@ -80,6 +81,7 @@ class GlooTransport {
   void send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data, std::size_t bytes);
   void wait_sends(std::atomic<int>& waiting_for);
 
+  double round_trip() const { return counter_.round_trip(); }  // seconds: the longest of the shortest ones seen so far
   WireBytes wire_bytes() const;  // of this process's connections; some 2 us for each; from any thread
 
  private:

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -33,6 +34,16 @@ void TcpCounter::find() {
         info_of(fd, info) && info.tcpi_state == kEstablished)
       sockets_.push_back({fd, {}});
   }
+}
+
+double TcpCounter::round_trip() {
+  const std::lock_guard lock(mutex_);
+  std::uint32_t longest = 0;  // microseconds
+  for (const Socket& socket : sockets_) {
+    tcp_info info{};
+    if (info_of(socket.fd, info)) longest = std::max(longest, info.tcpi_min_rtt);
+  }
+  return longest * 1e-6;
 }
 
 WireBytes TcpCounter::count() {

@@ -4,8 +4,9 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <cstring>
 #include <fstream>
+#include <set>
+#include <sstream>
 
 #include "processes/sites.h"
 
@@ -230,45 +231,73 @@ TEST_CASE("wrong use: a folder from an earlier run, of other settings and anothe
   }
 }
 
-// Strangers: whatever listens on loopback in those milliseconds gets a connection that says nonsense, or nothing.
+namespace {
+
+// Inodes of the sockets that this process's children, the links, have open.
+std::set<std::string> sockets_of_links() {
+  std::set<std::string> inodes;
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream children(task.path() / "children");
+    for (std::string pid; children >> pid;)
+      for (const auto& fd : std::filesystem::directory_iterator("/proc/" + pid + "/fd", error)) {
+        const std::string to = std::filesystem::read_symlink(fd, error).string();  // socket:[12345]
+        if (to.starts_with("socket:[")) inodes.insert(to.substr(8, to.size() - 9));
+      }
+  }
+  return inodes;
+}
+
+// Ports on which the links listen at this moment, from /proc/net/tcp: address, state 0A, inode.
+std::vector<std::uint16_t> open_ports() {
+  std::vector<std::uint16_t> ports;
+  const std::set<std::string> ours = sockets_of_links();
+  std::ifstream table("/proc/net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::string number, local, remote, state, queues, timer, retransmits, user, timeout, inode;
+    words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> user >> timeout >> inode;
+    if (state == "0A" && ours.contains(inode))
+      ports.push_back(static_cast<std::uint16_t>(std::stoul(local.substr(9, 4), nullptr, 16)));
+  }
+  return ports;
+}
+
+}  // namespace
+
 TEST_CASE("wrong use: strangers at the ports during rendezvous cost at most that rendezvous") {
   const TempDir folder;
-  const Plan plan{.sites = 3, .slots = {20'000}, .streams = 4, .timeout_s = 20};
+  const Plan plan{.sites = 3, .slots = {20'000, 700'000}, .streams = 4, .timeout_s = 20};
   Means means(plan);
   std::atomic<bool> stop{false};
   std::atomic<int> hits{0};
   std::thread stranger([&] {
     for (unsigned i = 0; !stop; ++i) {
-      // /proc/net/tcp: local address, state 0A is listening
-      std::ifstream table("/proc/net/tcp");
-      std::string line;
-      std::getline(table, line);
-      while (std::getline(table, line) && hits < 10) {
-        const auto words = line.substr(line.find(':') + 2);
-        if (words.substr(0, 8) != "0100007F" || line.find(" 0A ") == std::string::npos) continue;
+      for (const std::uint16_t port : hits < 10 ? open_ports() : std::vector<std::uint16_t>()) {
         sockaddr_in to{};
         to.sin_family = AF_INET;
-        to.sin_port = htons(static_cast<std::uint16_t>(std::stoul(words.substr(9, 4), nullptr, 16)));
-        if (ntohs(to.sin_port) < 32768) continue;  // a server of somebody else's
+        to.sin_port = htons(port);
         to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to);
-        const char* text = "GET / HTTP/1.0\r\nHost: of-a-stranger-that-sends-more-than-one-preamble\r\n\r\n";
-        if (i % 2 == 0) (void)!::send(fd, text, std::strlen(text), MSG_NOSIGNAL);
+        const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) ++hits;
+        const std::string words = "GET / HTTP/1.0\r\nHost: of-a-stranger-that-sends-more-than-one-preamble\r\n\r\n";
+        if (i % 2 == 0) (void)!::send(fd, words.data(), words.size(), MSG_NOSIGNAL);
         ::close(fd);
-        ++hits;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
   const auto outcomes = run_sites(3, [&](int rank) {
     LinkClient link(link_config(plan, rank, folder / "store"));
-    run_exchanges(link, means, plan, 1, 5);
+    run_exchanges(link, means, plan, 1, 6);
     link.finish();
   });
   stop = true;
   stranger.join();
   MESSAGE(hits.load() << " connections of a stranger");
+  CHECK(hits > 0);
   for (const Outcome& outcome : outcomes) {
     CAPTURE(outcome);
     CHECK(outcome.ok());
