@@ -10,6 +10,12 @@ namespace atl {
 
 namespace {
 
+void check_split(const TokenFile& file, const std::string& split) {
+  if (file.info().split != split)
+    throw ConfigError(text(file.path().string(), ": holds the split \"", file.info().split, "\", but it must hold \"",
+                           split, "\": was it renamed? Write both again with `atoll data prepare`"));
+}
+
 TokenFile open_split(const std::filesystem::path& dir, const char* name, TokenFile::Check check) {
   std::error_code error;
   const auto kind = std::filesystem::status(dir, error).type();
@@ -60,6 +66,8 @@ Dataset::Dataset(const std::filesystem::path& dir, std::size_t context, std::uin
       train_(open_split(dir, "train.tokens", check)),
       val_(open_split(dir, "val.tokens", check)) {
   ATOLL_CHECK(context > 0, "a context of no tokens");
+  check_split(train_, "train");
+  check_split(val_, "val");
   check_pair(train_, val_);
   for (const TokenFile* file : {&train_, &val_})
     if (windows(*file) == 0)

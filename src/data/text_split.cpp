@@ -27,8 +27,12 @@ std::vector<TextPiece> split_text(std::string_view text, double share) {
   std::vector<TextPiece> pieces;
   std::size_t done = 0;
   const auto up_to = [&](std::size_t end, bool validation) {
-    if (end > done) pieces.push_back({text.substr(done, end - done), validation});
-    done = std::max(done, end);
+    if (end <= done) return;
+    if (!pieces.empty() && pieces.back().validation == validation)  // what lay between was swallowed by a long line
+      pieces.back().text = {pieces.back().text.data(), pieces.back().text.size() + (end - done)};
+    else
+      pieces.push_back({text.substr(done, end - done), validation});
+    done = end;
   };
   for (std::size_t s = 0; s < segments; ++s) {
     const std::size_t begin = text.size() / segments * s + text.size() % segments * s / segments;

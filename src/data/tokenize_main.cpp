@@ -21,7 +21,9 @@ namespace {
 using sentencepiece::SentencePieceProcessor;
 using sentencepiece::util::Status;
 
-void put(const void* data, std::size_t bytes) { std::fwrite(data, 1, bytes, stdout); }
+void put(const void* data, std::size_t bytes) {
+  if (bytes > 0) std::fwrite(data, 1, bytes, stdout);  // an empty vector's data may be null
+}
 void put_number(std::uint32_t number) { put(&number, sizeof(number)); }
 void put_error(const std::string& what) {
   put_number(1);
@@ -29,7 +31,7 @@ void put_error(const std::string& what) {
   put(what.data(), what.size());
 }
 
-bool get(void* data, std::size_t bytes) { return std::fread(data, 1, bytes, stdin) == bytes; }
+bool get(void* data, std::size_t bytes) { return bytes == 0 || std::fread(data, 1, bytes, stdin) == bytes; }
 
 // The id of a newline, or -1.
 int newline_of(const SentencePieceProcessor& model) {
