@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iomanip>
@@ -62,7 +63,8 @@ void claim_folder(const fs::path& out) {
     throw ConfigError(
         text(out.string(), ": cannot make this folder: ", error ? error.message() : "a file is in its place"));
   if (is_ours(out / kJson)) return;
-  const std::set<std::string> left_over{kLock, std::string(kTrain) + ".partial", std::string(kVal) + ".partial"};
+  const std::set<std::string> left_over{kLock, std::string(kTrain) + ".partial", std::string(kVal) + ".partial",
+                                        std::string(kJson) + ".partial"};
   for (const auto& entry : fs::directory_iterator(out))
     if (const auto name = entry.path().filename().string(); !left_over.contains(name))
       throw ConfigError(text(out.string(), ": holds ", name, " and no ", kJson,
@@ -75,6 +77,13 @@ FileDescriptor lock_folder(const fs::path& out) {
     throw ConfigError(out.string() +
                       ": another `atoll data prepare` is writing here: wait for it, or name another folder");
   return lock;
+}
+
+// So that the new names outlive a power cut too.
+void flush_folder(const fs::path& out) {
+  const FileDescriptor folder = open_file(out, O_RDONLY | O_DIRECTORY, "open");
+  // Some network file systems cannot flush a folder, and say EINVAL.
+  if (::fsync(folder.get()) != 0 && errno != EINVAL) fail_errno(out, "flush folder");
 }
 
 // Encodes `piece` in parts that end where the text may be cut.
@@ -164,9 +173,13 @@ PrepareReport prepare(const PrepareConfig& config) {
   report.train_tokens = train_info.tokens;
   report.val_tokens = val_info.tokens;
   report.hash = dataset_hash(train_info, val_info);
+  const fs::path json = config.out / (std::string(kJson) + ".partial");
+  write_atomically(json, json_of(report, config, train_info, val_info));
+  // Everything is on the disk; from here on there are only names to change.
   train.commit();
   val.commit();
-  write_atomically(config.out / kJson, json_of(report, config, train_info, val_info));
+  fs::rename(json, config.out / kJson);
+  flush_folder(config.out);
   return report;
 }
 

@@ -125,6 +125,7 @@ TEST_CASE("dataset: validation windows are spread evenly, fixed, and of any seed
   CHECK(chosen(11, 3) == chosen(0, 1));
   CHECK(chosen(5, 2) == Windows{0, 2, 4, 6, 8});
   CHECK(chosen(3, 2) == Windows{0, 3, 6});
+  CHECK(chosen(7, 7) == Windows{0, 1, 2, 4, 5, 7, 8});  // floor(10 i / 7)
   CHECK(chosen(1, 2) == Windows{0});
   CHECK(data.validation(5, 2).size() == 3);
   CHECK(Dataset(dir.path(), 4, 99).validation(3, 8)[0].tokens == data.validation(3, 8)[0].tokens);
@@ -144,7 +145,7 @@ TEST_CASE("dataset: its hash is of contents, tokenizer and vocabulary, not of na
   CHECK(changed([&] { write_tokens(dir / "val.tokens", counting(99), 100'000, "val"); }));
   CHECK(changed([&] {
     for (const char* split : {"train", "val"})
-      write_tokens(dir / (std::string(split) + ".tokens"), counting(100), 99'999, split);
+      write_tokens(dir / (std::string(split) + ".tokens"), counting(split[0] == 't' ? 50 : 100), 99'999, split);
   }));
   CHECK(changed([&] {
     for (const char* split : {"train", "val"})
@@ -178,6 +179,9 @@ TEST_CASE("dataset: files in each other's place are refused") {
   std::filesystem::rename(dir / "val.tokens", dir / "train.tokens");
   std::filesystem::rename(dir / "x", dir / "val.tokens");
   check_refused(dir.path(), "train.tokens: holds the split \"val\", but it must hold \"train\"");
+  std::filesystem::rename(dir / "val.tokens", dir / "train.tokens");
+  std::filesystem::copy_file(dir / "train.tokens", dir / "val.tokens");  // a training loss called a validation loss
+  check_refused(dir.path(), "val.tokens: holds the split \"train\", but it must hold \"val\"");
 }
 
 TEST_CASE("dataset: a text without one window is refused, with the numbers") {

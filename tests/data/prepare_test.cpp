@@ -169,6 +169,23 @@ TEST_CASE("prepare: a full disk is named, and the former dataset stays whole") {
   CHECK(names(dir / "out") == std::set<std::string>{"train.tokens", "val.tokens", "dataset.json", "prepare.lock"});
 }
 
+TEST_CASE("prepare: a disk that is full only when all tokens are on it leaves the former dataset whole too") {
+  const TempDir dir;
+  spill(dir / "a.txt", poem(10, "sea"));
+  spill(dir / "b.txt", poem(10, "bay"));
+  const Hash128 before = prepare({.files = {dir / "a.txt"}, .out = dir / "out", .val = 0.2}).hash;
+  const std::string json = slurp(dir / "out" / "dataset.json");
+  REQUIRE(json.size() > 450);
+  REQUIRE(std::filesystem::file_size(dir / "out" / "train.tokens") < 400);
+  {
+    const FileSizeLimit limit(400);
+    check_refused({.files = {dir / "b.txt"}, .out = dir / "out", .val = 0.2}, "dataset.json.partial: cannot write");
+  }
+  CHECK(Dataset(dir / "out", 2, 0).hash() == before);
+  CHECK(slurp(dir / "out" / "dataset.json") == json);
+  CHECK(names(dir / "out") == std::set<std::string>{"train.tokens", "val.tokens", "dataset.json", "prepare.lock"});
+}
+
 TEST_CASE("prepare: two at work in one folder do not mix") {
   const TempDir dir;
   spill(dir / "a.txt", poem(400, "sea"));

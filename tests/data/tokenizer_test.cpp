@@ -102,5 +102,17 @@ TEST_CASE("tokenizer: a helper that is not there, or dies, is an error and not t
                        doctest::Contains("true: ended before its work was done"), ConfigError);
 }
 
+TEST_CASE("tokenizer: a helper that dies between two texts is an error, not a signal") {
+  const TempDir dir;
+  spill(dir / "helper", "#!/bin/sh\nprintf '\\0\\0\\0\\0\\100\\0\\0\\0'\n");  // no error, a vocabulary of 64: and ends
+  std::filesystem::permissions(dir / "helper", std::filesystem::perms::owner_all);
+  const auto spm = make_tokenizer(model("bytes.model"), dir / "helper");
+  CHECK(spm->vocabulary() == 64);
+  Ids ids;
+  const std::string text(4'000'000, 'x');  // more than the socket holds
+  CHECK_THROWS_WITH_AS(spm->encode(text, ids), doctest::Contains("helper: ended before its work was done"),
+                       ConfigError);
+}
+
 }  // namespace
 }  // namespace atl
