@@ -86,12 +86,12 @@ TEST_CASE(
 TEST_CASE("prepare: with a SentencePiece model, in parts that give what the whole would") {
   const TempDir dir;
   std::string text;  // larger than what a tokenizer is given at once
-  for (int i = 0; i < 60'000; ++i) text += "So long lives this\n";
+  for (int i = 0; i < 130'000; ++i) text += "So long lives this\n";
   spill(dir / "a.txt", text);
   const std::string spec = std::string("spm:") + ATOLL_SOURCE_DIR + "/tests/data/spm/bytes.model";
   const PrepareReport report = prepare({.files = {dir / "a.txt"}, .out = dir / "out", .tokenizer = spec});
   CHECK(report.vocabulary == 330);
-  CHECK(report.train_tokens + report.val_tokens == 60'000 * 12);  // 11 and the newline
+  CHECK(report.train_tokens + report.val_tokens == 130'000 * 12);  // 11 and the newline
   const TokenFile train(dir / "out" / "train.tokens");
   CHECK(train.info().tokenizer == "spm:bytes.model");
   std::vector<std::int32_t> ids(train.info().tokens);
