@@ -20,7 +20,7 @@ struct LinkConfig {
   std::string store = "";          // "file:///folder"
   std::string interface = "";  // "lo", "eth0", or an address of this machine; "" is refused except by tests of the text
   int streams = 4;             // Gloo contexts (TCP streams a pair of sites)
-  std::size_t piece_bytes = 512U << 10U;       // of a message; whole payloads are cut into such
+  std::size_t piece_bytes = 16U << 20U;  // of a message; whole payloads are cut into such; comm.piece_mib's default
   std::chrono::milliseconds timeout{30'000};   // of one exchange, and of waiting for sites
   std::chrono::milliseconds start_timeout{0};  // of waiting for everybody at the start; 0: timeout
   std::string codec = "fp32", mean_codec = "fp32";
