@@ -106,7 +106,7 @@ std::vector<Applied> Site::drain() {
   std::vector<Applied> applied;
   if (settings_.ddp) return applied;
   for (const int p : schedule_.in_flight(t_)) applied.push_back(apply(p));
-  due_ = schedule_.unsent(t_);
+  due_ = schedule_.unsent(t_, settings_.mix > 0);
   for (std::size_t i = 0; i < due_.size(); ++i) send_fragment(due_[i], i + 1 < due_.size() ? due_[i + 1] : -1);
   return applied;
 }

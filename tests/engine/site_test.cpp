@@ -224,3 +224,14 @@ TEST_CASE("site: a NaN in a later bucket of a DDP step stops every site, and nob
     CHECK(fleet.local(m, 1) == 1);
   }
 }
+
+TEST_CASE("site: steps that the merge dropped are no work: at the end their empty delta does not move global") {
+  // delay 2, mix 0: fragment 1 is sent after step 6; the answer, applied in the drain, replaces local and with it step 7
+  SiteSettings settings = mocked(2, 0, 7);
+  settings.optimizer = {.kind = OuterKind::nesterov, .lr = 1, .momentum = 0.5F};
+  Fleet fleet(models(2, falling), settings);
+  for (int t = 0; t < 7; ++t) fleet.step();
+  fleet.drain();
+  // delta 1 - (-11) = 12; b = 12; global = 1 - (12 + 0.5 * 12)
+  CHECK(fleet.sites[0]->global()[1] == -17);
+}
