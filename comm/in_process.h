@@ -15,8 +15,13 @@ namespace atl {
 class InProcessHub;
 
 // One endpoint a site.  send() never blocks.  wait() blocks until all sites have sent the exchange; past the timeout it
-// throws LinkError naming the ranks that have not.  Headers are made and compared as on a wire.  Bytes are counted as
-// the link would send them (two sites: one payload each; more: chunks out and means out); nothing is on a wire: wire_bytes is 0.
+// throws LinkError naming the ranks that have not.  The mean is computed once, by the site that sends last; a failure of it is
+// thrown by wait() at every site.  finish() waits for nobody: in simulate one thread runs all sites, and every answer that a
+// site has taken was complete.
+//
+// Headers are made and compared as on a wire.  Later exchanges of a group have no vote on what is finite and the weights of
+// the group's last header: that of its first, or of one that travelled inline.  Bytes are counted as the link would send them
+// (sent_payload_bytes); nothing is on a wire: wire_bytes is 0.
 class InProcess : public Exchange {
  public:
   InProcess(InProcessHub& hub, int rank);

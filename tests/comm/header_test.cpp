@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "fuzz/header_property.h"
 
 using namespace atl;
 
@@ -97,6 +98,58 @@ TEST_CASE("header: a million random messages are refused and nothing else happen
     }
   }
   CHECK(accepted == 0);
+}
+
+TEST_CASE("header: behind a right checksum kind, flags and reserved bytes are still looked at") {
+  const auto refused = [](std::size_t at, unsigned value, const std::string& words) {
+    auto bytes = encode(example());
+    bytes[at] = std::byte(value);
+    CAPTURE(at);
+    CHECK_THROWS_WITH_AS(decode_header(sealed(bytes), "site-1"), doctest::Contains(words.c_str()), LinkError);
+  };
+  refused(6, 0, "header from site-1: kind 0, expected 1 to 3");
+  refused(6, 4, "kind 4, expected 1 to 3");
+  refused(7, 4, "flags 4, expected at most 3");
+  refused(7, 128, "flags 128, expected at most 3");
+  for (const std::size_t at : {52U, 55U, 104U, 111U, 112U, 119U}) refused(at, 1, "reserved bytes are not 0");
+}
+
+TEST_CASE("header: 300,000 random headers with a right checksum are refused, or are what encode writes") {
+  std::mt19937_64 random(11);
+  int taken = 0;
+  for (int i = 0; i < 300'000; ++i) {
+    auto bytes = encode(example());
+    const std::size_t changes = 1 + random() % 4;
+    for (std::size_t c = 0; c < changes; ++c) {
+      const std::uint64_t r = random();
+      bytes[r % bytes.size()] = static_cast<std::byte>(r >> 32U);
+    }
+    taken += header_holds(sealed(bytes)) ? 1 : 0;
+  }
+  CHECK(taken > 100'000);  // most fields may hold anything: the loop does reach what is behind the checksum
+}
+
+TEST_CASE("header: every field survives, at its limits too") {
+  for (const auto kind : {Header::Kind::data, Header::Kind::sync, Header::Kind::finish})
+    for (const bool finite : {false, true})
+      for (const bool first : {false, true})
+        for (const std::uint64_t all : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+          const auto half = static_cast<std::uint32_t>(all);
+          const Header header{.kind = kind,
+                              .finite = finite,
+                              .first_of_group = first,
+                              .generation = half,
+                              .number = all,
+                              .slot = half,
+                              .round = half,
+                              .step = all,
+                              .tokens = all,
+                              .payload_bytes = all,
+                              .layout_hash = {all, ~all},
+                              .settings_hash = {~all, all},
+                              .global_hash = {all, all}};
+          CHECK(decode_header(encode(header), "site-1") == header);
+        }
 }
 
 TEST_CASE("header: a disagreement names the field, both sites and both values; what may differ may") {
