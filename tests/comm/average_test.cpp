@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -84,16 +85,92 @@ TEST_CASE("average: M equal payloads give exactly one of them, for every M and a
   }
 }
 
-TEST_CASE("average: payloads that are not aligned give the same bits") {
-  const auto fp32 = make_codec("fp32");
-  const auto a = encoded(*fp32, normal_values(513, 1)), b = encoded(*fp32, normal_values(513, 2));
-  std::vector<std::byte> shifted(a.size() + 1);
-  std::memcpy(shifted.data() + 1, a.data(), a.size());
-  std::vector<float> mean(513);
-  const std::vector<std::span<const std::byte>> spans{std::span(shifted).subspan(1), b};
-  const std::vector<std::uint64_t> weights{2, 3};
-  average(spans, weights, *fp32, mean);
-  CHECK(mean == mean_of(*fp32, {a, b}, weights, 513));
+TEST_CASE("average: equal payloads give one of them with weights whose products are not exact, in both codecs") {
+  std::mt19937_64 random(17);
+  for (const std::string& name : codec_names()) {
+    const auto codec = make_codec(name);
+    auto values = normal_values(1001, 6, 1e-3F);
+    values[0] = -0.0F;
+    values[1] = std::numeric_limits<float>::denorm_min();
+    values[2] = -std::numeric_limits<float>::max() / 4;
+    const auto payload = encoded(*codec, values);
+    std::vector<float> one(values.size());
+    codec->decode(payload, one);
+    for (std::size_t sites = 1; sites <= 24; ++sites) {
+      std::vector<std::uint64_t> weights(sites);
+      for (std::uint64_t& w : weights) w = 1 + random() % (std::uint64_t{1} << 45U);  // 45 + 24 bits do not fit into 53
+      const auto mean = mean_of(*codec, std::vector(sites, payload), weights, values.size());
+      CAPTURE(name);
+      CAPTURE(sites);
+      CHECK(std::memcmp(mean.data(), one.data(), one.size() * sizeof(float)) == 0);  // -0 stays -0
+    }
+  }
+}
+
+TEST_CASE("average: piece by piece gives the bits of the whole") {
+  for (const std::string& name : codec_names()) {
+    const auto codec = make_codec(name);
+    constexpr std::size_t n = 20'001;
+    const auto a = encoded(*codec, normal_values(n, 1)), b = encoded(*codec, normal_values(n, 2)),
+               c = encoded(*codec, normal_values(n, 3));
+    const std::vector<std::uint64_t> weights{5, 7, 11};
+    const auto whole = mean_of(*codec, {a, b, c}, weights, n);
+    for (const std::size_t piece : {1'000U, 8'192U, 16'383U}) {
+      std::vector<float> mean(n);
+      for (std::size_t at = 0; at < n; at += piece) {
+        const std::size_t count = std::min(piece, n - at);
+        std::vector<std::span<const std::byte>> parts;
+        for (const auto* payload : {&a, &b, &c})
+          parts.push_back(std::span(*payload).subspan(codec->encoded_bytes(at), codec->encoded_bytes(count)));
+        average(parts, weights, *codec, std::span(mean).subspan(at, count));
+      }
+      CAPTURE(name);
+      CAPTURE(piece);
+      CHECK(mean == whole);
+    }
+  }
+}
+
+TEST_CASE("average: what an exchange computes is the mean of each chunk, through the mean codec from three sites on") {
+  for (const std::string& name : codec_names())
+    for (const std::string& mean_name : codec_names())
+      for (std::size_t sites = 1; sites <= 5; ++sites)
+        for (const std::size_t n : {0U, 1U, 4U, 1'001U}) {
+          const auto codec = make_codec(name), mean_codec = make_codec(mean_name);
+          std::vector<std::vector<std::byte>> payloads;
+          std::vector<std::uint64_t> weights;
+          for (std::size_t r = 0; r < sites; ++r) {
+            payloads.push_back(encoded(*codec, normal_values(n, static_cast<std::uint32_t>(r))));
+            weights.push_back(100 + r);
+          }
+          std::vector<float> want = mean_of(*codec, payloads, weights, n), mean(n, NAN);
+          if (sites >= 3)
+            mean_codec->decode(encoded(*mean_codec, want), want);  // a value at a time: chunks change nothing
+          const std::vector<std::span<const std::byte>> spans(payloads.begin(), payloads.end());
+          exchange_mean(spans, weights, *codec, *mean_codec, mean);
+          CAPTURE(name);
+          CAPTURE(mean_name);
+          CAPTURE(sites);
+          CAPTURE(n);
+          CHECK(mean == want);
+        }
+}
+
+TEST_CASE("average: payloads that are not aligned, decoded part by part, give the same bits") {
+  for (const std::string& name : codec_names())
+    for (const std::size_t n : {1U, 8191U, 8192U, 8193U, 20'001U}) {  // a part has 8192 values
+      const auto codec = make_codec(name);
+      const auto a = encoded(*codec, normal_values(n, 1)), b = encoded(*codec, normal_values(n, 2));
+      std::vector<std::byte> shifted(a.size() + 1);
+      std::memcpy(shifted.data() + 1, a.data(), a.size());
+      std::vector<float> mean(n);
+      const std::vector<std::span<const std::byte>> spans{std::span(shifted).subspan(1), b};
+      const std::vector<std::uint64_t> weights{2, 3};
+      average(spans, weights, *codec, mean);
+      CAPTURE(name);
+      CAPTURE(n);
+      CHECK(mean == mean_of(*codec, {a, b}, weights, n));
+    }
 }
 
 TEST_CASE("average: a payload of the wrong size is refused, with sizes and rank; no weight is 0") {

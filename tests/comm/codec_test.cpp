@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "support/close.h"
+#include "support/gpu.h"
 #include "support/values.h"
 
 using namespace atl;
@@ -79,4 +80,37 @@ TEST_CASE("codec: wrong sizes and names are refused") {
   CHECK_THROWS_AS(fp32->encode(out, {}, bytes), Bug);
   CHECK_THROWS_WITH_AS(make_codec("int3"),
                        doctest::Contains("codec \"int3\" does not exist: it must be one of fp32, bf16"), ConfigError);
+}
+
+TEST_CASE("codec: bytes need no alignment, in or out") {
+  for (const std::string& name : codec_names()) {
+    const auto codec = make_codec(name);
+    const auto values = normal_values(1025, 8);
+    const std::size_t bytes = codec->encoded_bytes(values.size());
+    std::vector<std::byte> plain(bytes), shifted(bytes + 1);
+    const auto behind_one = std::span(shifted).subspan(1);
+    codec->encode(values, {}, plain);
+    codec->encode(values, {}, behind_one);
+    CAPTURE(name);
+    CHECK(std::memcmp(plain.data(), behind_one.data(), bytes) == 0);
+    std::vector<float> a(values.size()), b(values.size());
+    codec->decode(plain, a);
+    codec->decode(behind_one, b);
+    CHECK(a == b);
+  }
+}
+
+TEST_CASE("codec: values on a GPU give the bytes of the same values on the host" * doctest::skip(no_gpu())) {
+  for (const std::string& name : codec_names())
+    for (const std::size_t n : kSizes) {
+      const auto codec = make_codec(name);
+      const auto values = normal_values(n, 9);
+      GpuFloats on_gpu(values);
+      std::vector<std::byte> want(codec->encoded_bytes(n)), got(want.size());
+      codec->encode(values, {}, want);
+      codec->encode(on_gpu.values(), gpu(), got);
+      CAPTURE(name);
+      CAPTURE(n);
+      CHECK(got == want);
+    }
 }
