@@ -1,6 +1,8 @@
 // Instead of the .cu files in a build without CUDA, so that a call says why it cannot work.
 #include "base/error.h"
 #include "kernels/accumulate.h"
+#include "kernels/adam.h"
+#include "kernels/add.h"
 #include "kernels/bf16.h"
 #include "kernels/buffer_cuda.h"
 #include "kernels/delta.h"
@@ -26,6 +28,9 @@ void delta_cuda(const float*, const float*, float*, std::size_t, const Place&) {
 void sgd_cuda(float*, const float*, std::size_t, float, const Place&) { refuse("sgd"); }
 void nesterov_cuda(float*, float*, const float*, std::size_t, float, float, const Place&) { refuse("nesterov"); }
 void heavy_ball_cuda(float*, float*, const float*, std::size_t, float, float, const Place&) { refuse("heavy_ball"); }
+void adam_cuda(float*, float*, float*, const float*, std::size_t, const AdamStep&, const Place&) { refuse("adam"); }
+void add_scaled_cuda(float*, const float*, std::size_t, float, const Place&) { refuse("add_scaled"); }
+void set_zero_cuda(float*, std::size_t, const Place&) { refuse("set_zero"); }
 void mix_cuda(float*, const float*, std::size_t, float, const Place&) { refuse("mix"); }
 void to_bf16_cuda(const float*, std::uint16_t*, std::size_t, const Place&) { refuse("to_bf16"); }
 void from_bf16_cuda(const std::uint16_t*, float*, std::size_t, const Place&) { refuse("from_bf16"); }

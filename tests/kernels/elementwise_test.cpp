@@ -3,10 +3,13 @@
 // in one of the compiled versions would show.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/adam.h"
+#include "kernels/add.h"
 #include "kernels/delta.h"
 #include "kernels/heavy_ball.h"
 #include "kernels/mix.h"
@@ -132,6 +135,42 @@ TEST_CASE("mix: alpha 0 copies and alpha 1 leaves, bit for bit, whatever the oth
   CHECK(bits(local) == bits(odd));
 }
 
+TEST_CASE("add_scaled: by hand and at every size; set_zero clears whatever there was") {
+  Values y{1.0F, 2.0F};
+  kernels::add_scaled(y, Values{3.0F, -2.0F}, 0.5F, {});
+  CHECK(y == Values{2.5F, 1.0F});
+  for (const std::size_t n : kSizes) {
+    CAPTURE(n);
+    Values got = normal_values(n, 20), want = got;
+    const Values x = normal_values(n, 21);
+    for (std::size_t i = 0; i < n; ++i) want[i] = plus(want[i], times(0.3F, x[i]));
+    kernels::add_scaled(got, x, 0.3F, {});
+    CHECK(bits(got) == bits(want));
+    if (n > 0) got[0] = std::numeric_limits<float>::quiet_NaN();
+    kernels::set_zero(got, {});
+    CHECK(bits(got) == bits(Values(n, 0.0F)));
+  }
+}
+
+TEST_CASE("adam: two steps give the numbers worked by hand") {
+  // torch.optim.Adam's formula: one parameter at 1, lr 0.1, betas (0.9, 0.99), eps 0.01, gradients 0.5 and -0.25.
+  Values theta{1.0F}, m{0.0F}, v{0.0F};
+  const auto step = [](int t) {
+    return kernels::AdamStep{.beta1 = 0.9F,
+                             .beta2 = 0.99F,
+                             .lr = static_cast<float>(0.1 / (1 - std::pow(0.9, t))),
+                             .root = static_cast<float>(std::sqrt(1 - std::pow(0.99, t))),
+                             .eps = 0.01F};
+  };
+  kernels::adam(theta, m, v, Values{0.5F}, step(1), {});  // m / c1 = 0.5, sqrt(v / c2) = 0.5: 1 - 0.1 * 0.5 / 0.51
+  CHECK(close(theta[0], 0.9019607843, {.relative = 1e-6}));
+  // m = 0.045 - 0.025 = 0.02, / 0.19 = 0.1052632; v = 0.002475 + 0.000625 = 0.0031, / 0.0199 = 0.1557789, root 0.3946883
+  kernels::adam(theta, m, v, Values{-0.25F}, step(2), {});
+  CHECK(close(theta[0], 0.9019607843 - 0.1 * 0.1052631579 / 0.4046883, {.relative = 1e-6}));
+  CHECK(close(m[0], 0.02, {.relative = 1e-5}));
+  CHECK(close(v[0], 0.0031, {.relative = 1e-5}));
+}
+
 TEST_CASE("elementwise kernels: unequal lengths and an alpha out of range are refused with the numbers") {
   Values two(2), three(3), other(2);
   CHECK_THROWS_WITH_AS(kernels::delta(two, three, other, {}), doctest::Contains("global 2, local 3, out 2"), Bug);
@@ -140,6 +179,8 @@ TEST_CASE("elementwise kernels: unequal lengths and an alpha out of range are re
   CHECK_THROWS_WITH_AS(kernels::nesterov(two, three, other, 1, 0, {}), doctest::Contains("theta 2, v 3, d 2"), Bug);
   CHECK_THROWS_WITH_AS(kernels::nesterov(two, other, three, 1, 0, {}), doctest::Contains("theta 2, v 2, d 3"), Bug);
   CHECK_THROWS_WITH_AS(kernels::heavy_ball(three, two, other, 1, 0, {}), doctest::Contains("theta 3, v 2, d 2"), Bug);
+  CHECK_THROWS_WITH_AS(kernels::add_scaled(two, three, 1, {}), doctest::Contains("y 2, x 3"), Bug);
+  CHECK_THROWS_WITH_AS(kernels::adam(two, two, three, two, {}, {}), doctest::Contains("m 2, v 3, d 2"), Bug);
   CHECK_THROWS_WITH_AS(kernels::mix(two, three, 0.5F, {}), doctest::Contains("local 2, global 3"), Bug);
   for (const float alpha : {-0.1F, 1.1F, std::numeric_limits<float>::quiet_NaN()})
     CHECK_THROWS_WITH_AS(kernels::mix(two, other, alpha, {}), doctest::Contains("alpha is "), Bug);
@@ -166,6 +207,18 @@ TEST_CASE("elementwise kernels: cpu and cuda agree bit for bit, at sizes around 
     kernels::heavy_ball(theta, v, d, kLr, kMu, {});
     kernels::heavy_ball(gpu_a.values(), gpu_b.values(), gpu_d.values(), kLr, kMu, gpu());
     CHECK(both_equal());
+    kernels::add_scaled(theta, d, 0.3F, {});
+    kernels::add_scaled(gpu_a.values(), gpu_d.values(), 0.3F, gpu());
+    CHECK(both_equal());
+    Values second(n, 0.5F);
+    GpuFloats gpu_second(second);
+    const kernels::AdamStep adam{.lr = 0.3F, .root = 0.7F, .eps = 1e-3F};
+    kernels::adam(theta, v, second, d, adam, {});
+    kernels::adam(gpu_a.values(), gpu_b.values(), gpu_second.values(), gpu_d.values(), adam, gpu());
+    CHECK(both_equal());
+    CHECK(gpu_second.to_host() == second);
+    kernels::set_zero(gpu_second.values(), gpu());
+    CHECK(gpu_second.to_host() == Values(n, 0.0F));
     for (const float alpha : {0.3F, 1.0F, 0.0F}) {
       kernels::mix(theta, v, alpha, {});
       kernels::mix(gpu_a.values(), gpu_b.values(), alpha, gpu());
@@ -181,6 +234,10 @@ TEST_CASE("elementwise kernels: cuda is refused where there is none" * doctest::
   CHECK_THROWS_AS(kernels::nesterov(x, y, z, 1, 0, gpu()), Bug);
   CHECK_THROWS_AS(kernels::heavy_ball(x, y, z, 1, 0, gpu()), Bug);
   CHECK_THROWS_AS(kernels::mix(x, y, 0.5F, gpu()), Bug);
+  CHECK_THROWS_AS(kernels::add_scaled(x, y, 1, gpu()), Bug);
+  CHECK_THROWS_AS(kernels::set_zero(x, gpu()), Bug);
+  Values w(1);
+  CHECK_THROWS_AS(kernels::adam(x, y, z, w, {}, gpu()), Bug);
 }
 
 }  // namespace

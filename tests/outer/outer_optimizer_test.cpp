@@ -104,8 +104,72 @@ TEST_CASE("outer optimizer: names, both ways") {
   for (const OuterKind kind : {OuterKind::sgd, OuterKind::nesterov, OuterKind::heavy_ball})
     CHECK(outer_kind(name_of(kind)) == kind);
   CHECK(name_of(OuterKind::heavy_ball) == "heavy_ball");
-  CHECK_THROWS_WITH_AS(outer_kind("adam"),
-                       "\"adam\" is no outer optimizer: those that exist are sgd, nesterov, heavy_ball", ConfigError);
+  CHECK_THROWS_WITH_AS(outer_kind("adamw"),
+                       "\"adamw\" is no outer optimizer: those that exist are sgd, nesterov, heavy_ball, adam",
+                       ConfigError);
+}
+
+TEST_CASE("outer optimizer: adam follows torch.optim.Adam's recurrence in double, with bias correction") {
+  constexpr std::size_t n = 7;
+  OuterOptimizer outer({.kind = OuterKind::adam, .lr = 0.1F, .momentum = 0.9F, .beta2 = 0.95F, .eps = 1e-3F}, {{0, n}},
+                       {});
+  CHECK(outer.second_moment().size() == n);
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> theta(n, 0.0F);
+  std::vector<double> want(n), m(n), v(n);
+  for (std::uint64_t t = 1; t <= 40; ++t) {
+    std::vector<float> mean(n);
+    for (float& d : mean) d = normal(random);
+    outer.step(0, theta, mean, {.lr = 0.1F, .momentum = 0.9F, .step = t});
+    const double b1 = double{0.9F}, b2 = double{0.95F}, c1 = 1 - std::pow(b1, static_cast<double>(t)),
+                 c2 = 1 - std::pow(b2, static_cast<double>(t));
+    for (std::size_t i = 0; i < n; ++i) {
+      const double d = mean[i];
+      m[i] = b1 * m[i] + (1 - b1) * d;
+      v[i] = b2 * v[i] + (1 - b2) * d * d;
+      want[i] -= double{0.1F} / c1 * m[i] / (std::sqrt(v[i]) / std::sqrt(c2) + double{1e-3F});
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i) CHECK(close(theta[i], want[i], {.absolute = 1e-5, .relative = 1e-5}));
+  std::vector<float> one(n);
+  CHECK_THROWS_WITH_AS(outer.step(0, theta, one), doctest::Contains("number of its step"), Bug);
+}
+
+TEST_CASE("outer optimizer: a step that is the first clears the state, whatever it held") {
+  for (const OuterKind kind : {OuterKind::nesterov, OuterKind::heavy_ball, OuterKind::adam}) {
+    CAPTURE(name_of(kind));
+    const std::vector<Span> two{{0, 1}, {1, 1}};
+    OuterOptimizer used({.kind = kind}, two, {}), fresh({.kind = kind}, two, {});
+    std::vector<float> theta{1.0F}, other{1.0F};
+    used.step(0, theta, std::vector<float>{3.0F}, {.lr = 0.5F, .momentum = 0.9F, .step = 1});
+    used.step(1, theta, std::vector<float>{3.0F}, {.lr = 0.5F, .momentum = 0.9F, .step = 1});
+    theta[0] = 1;
+    used.step(0, theta, std::vector<float>{0.25F}, {.lr = 0.5F, .momentum = 0.9F, .step = 1});
+    fresh.step(0, other, std::vector<float>{0.25F}, {.lr = 0.5F, .momentum = 0.9F, .step = 1});
+    CHECK(theta == other);
+    CHECK(used.momentum()[0] == fresh.momentum()[0]);
+    CHECK(used.momentum()[1] != 0);  // the other fragment's is left
+  }
+}
+
+TEST_CASE("outer optimizer: looking ahead gives what step() will give, and changes nothing") {
+  for (const OuterKind kind : {OuterKind::sgd, OuterKind::nesterov, OuterKind::heavy_ball, OuterKind::adam}) {
+    CAPTURE(name_of(kind));
+    OuterOptimizer outer({.kind = kind}, {{0, 2}, {2, 3}}, {});
+    std::vector<float> theta{1, 2, 3};
+    for (std::uint64_t t = 1; t < 4; ++t) {
+      const OuterRates rates{.lr = 0.3F, .momentum = 0.8F, .step = t};
+      const std::vector<float> mean{0.5F, -0.25F, static_cast<float>(t)}, before = theta;
+      const std::vector<float> momentum(outer.momentum().begin(), outer.momentum().end());
+      std::vector<float> ahead(3);
+      outer.look_ahead(1, theta, mean, rates, ahead);
+      CHECK(theta == before);
+      CHECK(std::vector<float>(outer.momentum().begin(), outer.momentum().end()) == momentum);
+      outer.step(1, theta, mean, rates);
+      CHECK(bits(ahead) == bits(theta));
+    }
+  }
 }
 
 TEST_CASE("outer optimizer: wrong use is a bug with the numbers") {
