@@ -110,7 +110,7 @@ bool travels_inline(std::size_t payload_bytes) {
 std::uint64_t sent_payload_bytes(std::size_t n, int rank, int sites, const Codec& codec, const Codec& mean_codec) {
   const auto others = static_cast<std::uint64_t>(sites - 1);
   const std::size_t payload = codec.encoded_bytes(n);
-  if (travels_inline(payload) || sites <= 2) return payload * others;
+  if (travels_inline(payload) || sites <= 2 || codec.sparse()) return payload * others;
   const Chunk own = chunk_plan(n, sites, exchange_block(codec, mean_codec))[static_cast<std::size_t>(rank)];
   return payload - codec.encoded_bytes(own.count) + mean_codec.encoded_bytes(own.count) * others;
 }
@@ -118,7 +118,8 @@ std::uint64_t sent_payload_bytes(std::size_t n, int rank, int sites, const Codec
 void exchange_mean(std::span<const std::span<const std::byte>> payloads, std::span<const std::uint64_t> weights,
                    const Codec& codec, const Codec& mean_codec, std::span<float> mean) {
   // fp32 returns the mean's own bits: its two copies would cost as much as the averaging.
-  if (payloads.size() < 3 || mean_codec.name() == "fp32") return average(payloads, weights, codec, mean);
+  if (payloads.size() < 3 || codec.sparse() || mean_codec.name() == "fp32")
+    return average(payloads, weights, codec, mean);
   std::vector<std::span<const std::byte>> parts(payloads.size());
   std::vector<std::byte> encoded;
   for (const Chunk& chunk :

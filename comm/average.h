@@ -36,12 +36,12 @@ std::size_t exchange_block(const Codec& codec, const Codec& mean_codec);
 bool travels_inline(std::size_t payload_bytes);
 
 // Payload bytes that a site hands to the transport for one slot of n values, without headers.
-//   one site: 0; inline: the payload to each other site; two sites: the payload; more: the payload without the own
-//   chunk, and the own chunk's mean to each other site.
+//   one site: 0; inline or a sparse codec: the payload to each other site; two sites: the payload; more: the payload
+//   without the own chunk, and the own chunk's mean to each other site.
 std::uint64_t sent_payload_bytes(std::size_t n, int rank, int sites, const Codec& codec, const Codec& mean_codec);
 
-// What an exchange among payloads.size() sites computes, for one whole slot: two sites or one average directly; with
-// three or more every chunk's mean goes through `mean_codec` (encoded by its owner, decoded by all).  The block for the
+// What an exchange among payloads.size() sites computes, for one whole slot: two sites or one, and sparse payloads, are
+// averaged directly; with three or more every chunk's mean goes through `mean_codec` (encoded by its owner, decoded by all).  The block for the
 // plan is the least common multiple of both codecs' blocks.
 void exchange_mean(std::span<const std::span<const std::byte>> payloads, std::span<const std::uint64_t> weights,
                    const Codec& codec, const Codec& mean_codec, std::span<float> mean);

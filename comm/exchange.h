@@ -32,9 +32,11 @@ struct Outgoing {
   bool finite = true;        // false: the payload holds a NaN or an infinity; nobody applies this exchange
   bool first_of_group =
       true;  // false: goes with the exchange before it (later buckets of one DDP step): no header of its own
+  // Averaged within each cluster of sites only; all sites send it, in the same order.
+  bool in_cluster = false;
   // The exchange after this one, when that is certain (a promise; its receives are posted early).  -1: not known.
   int next_slot = -1;
-  bool next_first_of_group = true;
+  bool next_first_of_group = true, next_in_cluster = false;
   Hash128 global_hash;  // of the Θ span and its outer state; must agree
 };
 

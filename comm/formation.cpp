@@ -155,8 +155,12 @@ std::vector<std::pair<std::string, std::string>> all_settings(const Hello& hello
   std::string names;
   for (const std::string& site : hello.sites) names += (names.empty() ? "" : ", ") + site;
   add("sites.names", names);
-  add("comm.codec", hello.codec);
-  add("comm.mean_codec", hello.mean_codec);
+  add("comm.codec", hello.codec.name);
+  add("comm.codec_block", text(hello.codec.block));
+  add("comm.codec_keep", text(hello.codec.keep));
+  add("comm.mean_codec", hello.mean_codec.name);
+  add("comm.mean_block", text(hello.mean_codec.block));
+  add("outer.clusters", text(hello.clusters));
   add("comm.streams", text(hello.streams));
   add("comm.piece_mib", text(static_cast<double>(hello.piece_bytes) / (1U << 20U)));
   return settings;

@@ -19,7 +19,8 @@ struct Pending {
   int sent = 0, taken = 0;
   bool done = false;
   std::string settings_error, link_error, bug;  // at most one is set: what every wait throws
-  std::uint64_t tokens = 0;
+  bool in_cluster = false;
+  std::vector<std::uint64_t> tokens;  // a rank: the weights of the mean
 };
 
 struct SiteState {
@@ -37,7 +38,8 @@ struct InProcessHub::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<SiteState> sites;
-  std::vector<std::vector<float>> means;     // a slot; computed when the last site has sent
+  std::vector<std::vector<std::vector<float>>>
+      means;  // a cluster, a slot; computed when the last site has sent.  [0]: all sites'
   std::map<std::uint64_t, Pending> pending;  // by number
   std::vector<std::uint64_t> weights;        // a rank; of the last exchange with a header
   std::vector<std::unique_ptr<InProcess>> endpoints;
@@ -53,7 +55,17 @@ struct InProcessHub::State {
                 config.slots.size());
     return static_cast<std::size_t>(slot);
   }
-  std::uint64_t sent_bytes(int rank, int slot) const;
+  // The ranks that average together with `rank`.
+  struct Members {
+    int first = 0, count = 0;
+    std::size_t means = 0;  // index of their means
+  };
+  Members members(int rank, bool in_cluster) const {
+    const int count = config.sites / config.clusters, cluster = rank / count;
+    if (!in_cluster) return {.first = 0, .count = config.sites, .means = 0};
+    return {.first = cluster * count, .count = count, .means = static_cast<std::size_t>(cluster)};
+  }
+  std::uint64_t sent_bytes(int rank, int slot, bool in_cluster) const;
   // As a link does it (docs/link.md, "One exchange"): the first of a group, and all that travel inside their header.
   bool with_header(int slot, bool first_of_group) const {
     return first_of_group || travels_inline(codec->encoded_bytes(config.slots[checked(slot)].values));
@@ -71,7 +83,13 @@ void InProcessHub::State::complete(std::uint64_t number, Pending& exchange) {
     if (exchange.settings_error.empty() && exchange.link_error.empty()) {
       std::vector<std::span<const std::byte>> payloads;
       for (const SiteState& site : sites) payloads.emplace_back(site.payloads[slot]);
-      exchange_mean(payloads, weights, *codec, *mean_codec, means[slot]);
+      for (int rank = 0; rank < config.sites;) {
+        const Members of = members(rank, exchange.in_cluster);
+        const auto first = static_cast<std::size_t>(of.first), count = static_cast<std::size_t>(of.count);
+        exchange_mean(std::span(payloads).subspan(first, count), std::span(weights).subspan(first, count), *codec,
+                      *mean_codec, means[of.means][slot]);
+        rank += of.count;
+      }
     }
   } catch (const std::exception& e) {
     exchange.bug = text("exchange ", number, ": ", e.what());
@@ -97,7 +115,7 @@ void InProcessHub::State::compare(std::uint64_t number, Pending& exchange) {
                  ") holds a NaN or an infinity: nobody applies it; try a lower inner.lr");
       weights[r] = header.tokens;
     }
-  exchange.tokens = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  exchange.tokens = weights;
 }
 
 std::string InProcessHub::State::absent(const Pending& exchange) const {
@@ -107,9 +125,11 @@ std::string InProcessHub::State::absent(const Pending& exchange) const {
   return ranks;
 }
 
-std::uint64_t InProcessHub::State::sent_bytes(int rank, int slot) const {
-  return sent_payload_bytes(config.slots[static_cast<std::size_t>(slot)].values, rank, config.sites, *codec,
-                            *mean_codec);
+std::uint64_t InProcessHub::State::sent_bytes(int rank, int slot, bool in_cluster) const {
+  const std::size_t values = config.slots[static_cast<std::size_t>(slot)].values;
+  const bool with_header = travels_inline(codec->encoded_bytes(values));  // then all get it
+  const Members of = members(rank, in_cluster && !with_header);
+  return sent_payload_bytes(values, rank - of.first, of.count, *codec, *mean_codec);
 }
 
 InProcessHub::InProcessHub(Config config) : state_(std::make_unique<State>()) {
@@ -127,7 +147,11 @@ InProcessHub::InProcessHub(Config config) : state_(std::make_unique<State>()) {
     site.in_flight.resize(s.config.slots.size());
     site.totals.generations = 1;
   }
-  for (const SlotSpec& slot : s.config.slots) s.means.emplace_back(slot.values);
+  ATOLL_CHECK(s.config.clusters > 0 && s.config.sites % s.config.clusters == 0, s.config.sites, " sites in ",
+              s.config.clusters, " clusters");
+  s.means.resize(static_cast<std::size_t>(s.config.clusters));
+  for (auto& of_cluster : s.means)
+    for (const SlotSpec& slot : s.config.slots) of_cluster.emplace_back(slot.values);
   for (int r = 0; r < s.config.sites; ++r) s.endpoints.push_back(std::make_unique<InProcess>(*this, r));
 }
 
@@ -160,9 +184,12 @@ void InProcess::send(const Outgoing& out) {
   Pending& exchange = s.pending[number];
   if (exchange.headers.empty()) {
     exchange.headers.resize(s.sites.size());
+    exchange.tokens.resize(s.sites.size());
     exchange.slot = out.slot;
+    exchange.in_cluster = out.in_cluster;
   }
-  const std::uint64_t bytes = s.sent_bytes(rank_, out.slot);
+  ATOLL_CHECK(exchange.in_cluster == out.in_cluster, "exchange ", number, " is within clusters at some sites only");
+  const std::uint64_t bytes = s.sent_bytes(rank_, out.slot, out.in_cluster);
   exchange.headers[static_cast<std::size_t>(rank_)] = Header{.kind = Header::Kind::data,
                                                              .finite = out.finite,
                                                              .first_of_group = out.first_of_group,
@@ -196,13 +223,16 @@ Answer InProcess::wait(int slot) {
                          s.config.sites, " for ", std::chrono::duration<double>(s.config.timeout).count(), " s"));
   const std::string settings_error = exchange.settings_error, link_error = exchange.link_error, bug = exchange.bug;
   const bool first_of_group = exchange.headers[static_cast<std::size_t>(rank_)]->first_of_group;
-  Answer answer{.mean = s.means[static_cast<std::size_t>(slot)],
+  const auto members = s.members(rank_, exchange.in_cluster);
+  const auto weights = std::span(exchange.tokens).subspan(static_cast<std::size_t>(members.first));
+  const auto tokens = std::accumulate(weights.begin(), weights.begin() + members.count, std::uint64_t{0});
+  Answer answer{.mean = s.means[members.means][static_cast<std::size_t>(slot)],
                 .number = number,
                 .generation = 1,
-                .tokens = exchange.tokens,
-                .sites = s.config.sites,
+                .tokens = tokens,
+                .sites = members.count,
                 .link_s = steady_seconds() - start,
-                .payload_bytes = s.sent_bytes(rank_, slot),
+                .payload_bytes = s.sent_bytes(rank_, slot, exchange.in_cluster),
                 .header_bytes = s.header_bytes(slot, first_of_group),
                 .wire_bytes = 0};
   in_flight.reset();

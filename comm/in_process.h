@@ -45,7 +45,8 @@ class InProcessHub {
     int sites = 1;
     std::vector<SlotSpec> slots;
     std::vector<std::string> names;  // of the sites, for messages; empty: "site 0" ...
-    std::string codec = "fp32", mean_codec = "fp32";
+    CodecConfig codec, mean_codec;
+    int clusters = 1;  // of sites / clusters neighbours in rank order, for exchanges within a cluster
     std::chrono::milliseconds timeout{10'000};
   };
   explicit InProcessHub(Config config);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/codec.h"
 #include "comm/exchange.h"
 
 namespace atl {
@@ -23,7 +24,8 @@ struct LinkConfig {
   std::size_t piece_bytes = 16U << 20U;  // of a message; whole payloads are cut into such; comm.piece_mib's default
   std::chrono::milliseconds timeout{30'000};   // of one exchange, and of waiting for sites
   std::chrono::milliseconds start_timeout{0};  // of waiting for everybody at the start; 0: timeout
-  std::string codec = "fp32", mean_codec = "fp32";
+  CodecConfig codec, mean_codec;
+  int clusters = 1;  // of sites / clusters neighbours in rank order
   std::vector<SlotSpec> slots;
   Hash128 layout_hash;
   std::vector<std::pair<std::string, std::string>>

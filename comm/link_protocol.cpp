@@ -22,8 +22,9 @@ std::uint32_t count(ByteReader& in, const char* field) {
 void put(ByteWriter& out, const Hello& m) {
   out.string(m.site).u32(static_cast<std::uint32_t>(m.sites.size()));
   for (const std::string& site : m.sites) out.string(site);
-  out.string(m.store).string(m.interface).string(m.codec).string(m.mean_codec).string(m.log_level);
-  out.u32(m.streams).u64(m.piece_bytes).u64(m.timeout_ms).u64(m.start_ms);
+  out.string(m.store).string(m.interface).string(m.log_level);
+  for (const CodecConfig& codec : {m.codec, m.mean_codec}) out.string(codec.name).u64(codec.block).u64(codec.keep);
+  out.u32(m.clusters).u32(m.streams).u64(m.piece_bytes).u64(m.timeout_ms).u64(m.start_ms);
   out.u32(static_cast<std::uint32_t>(m.slots.size()));
   for (const std::uint64_t values : m.slots) out.u64(values);
   out.u32(static_cast<std::uint32_t>(m.settings.size()));
@@ -36,8 +37,13 @@ void get(ByteReader& in, Hello& m) {
   m.site = in.string("site", kText);
   m.sites.resize(count(in, "sites"));
   for (std::string& site : m.sites) site = in.string("site", kText);
-  for (std::string* word : {&m.store, &m.interface, &m.codec, &m.mean_codec, &m.log_level})
-    *word = in.string("word", kText);
+  for (std::string* word : {&m.store, &m.interface, &m.log_level}) *word = in.string("word", kText);
+  for (CodecConfig* codec : {&m.codec, &m.mean_codec}) {
+    codec->name = in.string("codec", kText);
+    codec->block = in.u64("block");
+    codec->keep = in.u64("keep");
+  }
+  m.clusters = in.u32("clusters");
   m.streams = in.u32("streams");
   m.piece_bytes = in.u64("piece");
   m.timeout_ms = in.u64("timeout");
@@ -60,7 +66,8 @@ void get(ByteReader& in, Hello& m) {
 
 void put(ByteWriter& out, const Send& m) {
   out.u64(m.number).u32(static_cast<std::uint32_t>(m.out.slot)).u32(m.out.round).u64(m.out.step).u64(m.out.tokens);
-  out.boolean(m.out.finite).boolean(m.out.first_of_group).i64(m.out.next_slot).boolean(m.out.next_first_of_group);
+  out.boolean(m.out.finite).boolean(m.out.first_of_group).boolean(m.out.in_cluster);
+  out.i64(m.out.next_slot).boolean(m.out.next_first_of_group).boolean(m.out.next_in_cluster);
   out.hash(m.out.global_hash).u64(m.oldest_ms);
 }
 void get(ByteReader& in, Send& m) {
@@ -71,8 +78,10 @@ void get(ByteReader& in, Send& m) {
   m.out.tokens = in.u64("tokens");
   m.out.finite = in.boolean("finite");
   m.out.first_of_group = in.boolean("first");
+  m.out.in_cluster = in.boolean("in cluster");
   m.out.next_slot = static_cast<int>(in.i64("next"));
   m.out.next_first_of_group = in.boolean("next first");
+  m.out.next_in_cluster = in.boolean("next in cluster");
   m.out.global_hash = in.hash("global");
   m.oldest_ms = in.u64("age");
 }

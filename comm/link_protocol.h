@@ -16,7 +16,7 @@
 
 namespace atl::link {
 
-constexpr std::uint32_t kProtocol = 2;
+constexpr std::uint32_t kProtocol = 3;
 constexpr std::size_t kLargestMessage = 128 * 1024;
 constexpr int kAgain = 75;                    // exit code of a link that wants to be started again
 constexpr int kSocketFd = 3, kSegmentFd = 4;  // what the link inherits
@@ -24,7 +24,9 @@ constexpr int kSocketFd = 3, kSegmentFd = 4;  // what the link inherits
 struct Hello {
   std::string site;
   std::vector<std::string> sites;  // rank order
-  std::string store, interface, codec, mean_codec, log_level;
+  std::string store, interface, log_level;
+  CodecConfig codec, mean_codec;
+  std::uint32_t clusters = 1;
   std::uint32_t streams = 4;
   std::uint64_t piece_bytes = 0, timeout_ms = 0;
   std::uint64_t start_ms = 0;        // left until the first READY must have come; 0: it has come before

@@ -1,9 +1,25 @@
 #include "app/assemble.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "inner/transformer_inner.h"
 
 namespace atl {
+
+namespace {
+
+// With the rounds of the run: those after which all sites average.
+OuterScheduleConfig outer_rates_of(const RunConfig& c) {
+  OuterScheduleConfig rates = c.outer.rates;
+  const std::uint64_t a_round =
+      c.outer.schedule.period * (c.outer.clusters > 1 ? c.outer.global_every : std::uint64_t{1});
+  const std::uint64_t steps = c.run.steps - std::min(c.run.steps, c.ddp_steps());
+  rates.total_rounds = std::max<std::uint64_t>(1, (steps + a_round - 1) / a_round);
+  return rates;
+}
+
+}  // namespace
 
 RunParts assemble(RunConfig config) {
   if (config.data.path.empty())
@@ -27,12 +43,18 @@ SiteSettings site_settings(const RunParts& parts, int rank) {
           .steps = c.run.steps,
           .batch = c.site_batch(),
           .same_data = c.data.deal == "same",
-          .ddp = c.ddp(),
+          .ddp_steps = c.ddp_steps(),
           .schedule = c.outer.schedule,
           .fragments = parts.plan.fragments,
           .optimizer = c.outer.optimizer,
+          .rates = outer_rates_of(c),
+          .inner_lr_scaled = c.outer.inner_lr_scaled,
+          .merge = c.outer.merge,
           .mix = c.outer.mix,
+          .clusters = c.ddp() ? 1 : c.outer.clusters,
+          .global_every = c.outer.global_every,
           .codec = c.comm.codec,
+          .feedback = c.ddp() ? 0 : c.comm.error_feedback,
           .bucket_values = static_cast<std::size_t>(c.comm.bucket_mib * (1U << 20U) / sizeof(float))};
 }
 

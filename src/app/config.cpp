@@ -63,7 +63,8 @@ void settings(C& c, V& v) {
   v.section("run");
   v.key("run.name", c.run.name, is_name, "1 to 64 letters, digits, '.', '_' or '-'", "names the run folder runs/NAME",
         Agree::no);
-  v.key("run.method", c.run.method, any, "", "ddp, local_sgd or diloco: sets the defaults of [outer]", Agree::yes);
+  v.key("run.method", c.run.method, any, "", "a method of docs/algorithms.md, 3: sets the defaults of what follows",
+        Agree::yes);
   v.key("run.steps", c.run.steps, positive, "a whole number above 0", "inner steps of each site", Agree::yes);
   v.instead("run.tokens", c.run.tokens, positive, "a whole number above 0",
             "instead of steps: of all sites together, rounded up to whole steps");
@@ -147,19 +148,59 @@ void settings(C& c, V& v) {
           "inner step after which fragment 0 is first sent; 0: period / fragments", Agree::yes);
     v.key("outer.mix", c.outer.mix, up_to_one, "a number from 0 to 1",
           "alpha: share of its own parameters that a site keeps after an outer step", Agree::yes);
+    v.choice(
+        "outer.merge", c.outer.merge,
+        Names<Merge>{
+            {"mix", Merge::mix}, {"corrected", Merge::corrected}, {"delayed", Merge::delayed}, {"eager", Merge::eager}},
+        "mix; corrected (keeps the tau local steps whole); delayed, eager (start the next round when sending)");
     v.choice("outer.optimizer", c.outer.optimizer.kind,
-             Names<OuterKind>{
-                 {"sgd", OuterKind::sgd}, {"nesterov", OuterKind::nesterov}, {"heavy_ball", OuterKind::heavy_ball}},
-             "nesterov, sgd or heavy_ball (SlowMo's)");
+             Names<OuterKind>{{"sgd", OuterKind::sgd},
+                              {"nesterov", OuterKind::nesterov},
+                              {"heavy_ball", OuterKind::heavy_ball},
+                              {"adam", OuterKind::adam}},
+             "nesterov, sgd, heavy_ball (SlowMo's) or adam");
     v.key("outer.lr", c.outer.optimizer.lr, positive, "a number above 0", "eta", Agree::yes);
-    v.key("outer.momentum", c.outer.optimizer.momentum, below_one, "a number in [0, 1)", "mu", Agree::yes);
+    v.key("outer.momentum", c.outer.optimizer.momentum, below_one, "a number in [0, 1)", "mu (adam: beta1)",
+          Agree::yes);
+    v.key("outer.beta2", c.outer.optimizer.beta2, below_one, "a number in [0, 1)", "adam", Agree::yes);
+    v.key("outer.eps", c.outer.optimizer.eps, positive, "a number above 0", "adam", Agree::yes);
+    v.key("outer.inner_lr_scaled", c.outer.inner_lr_scaled, any, "true or false",
+          "heavy_ball: keep the momentum in units of the inner lr, as SlowMo does", Agree::yes);
+    v.choice("outer.schedule", c.outer.rates.schedule,
+             Names<OuterLrSchedule>{{"constant", OuterLrSchedule::constant},
+                                    {"linear", OuterLrSchedule::linear},
+                                    {"cosine", OuterLrSchedule::cosine}},
+             "of lr over the rounds: constant, linear or cosine, behind the warm-up");
+    v.key("outer.warmup_rounds", c.outer.rates.warmup_rounds, any, "a whole number, 0 or above",
+          "lr rises linearly to its value", Agree::yes);
+    v.key("outer.final_lr_fraction", c.outer.rates.final_lr_fraction, up_to_one, "a number from 0 to 1",
+          "linear, cosine: of lr, reached in the last round", Agree::yes);
+    v.key("outer.momentum_warmup_rounds", c.outer.rates.momentum_warmup_rounds, any, "a whole number, 0 or above",
+          "momentum rises linearly to its value", Agree::yes);
+    v.key("outer.restart_every", c.outer.rates.restart_every, any, "a whole number, 0 or above",
+          "rounds after which the momentum starts at 0 again; 0: never", Agree::yes);
+    v.key("outer.ddp_steps", c.outer.ddp_steps, any, "a whole number, 0 or above",
+          "inner steps at the start that average gradients (post-local SGD)", Agree::yes);
+    v.key(
+        "outer.clusters", c.outer.clusters, [](int x) { return x >= 1 && x <= 4096; }, "a whole number from 1 to 4096",
+        "groups of neighbouring sites that average among themselves between global rounds; 1: none", Agree::yes);
+    v.key("outer.global_every", c.outer.global_every, positive, "a whole number above 0",
+          "clusters > 1: every so many rounds all sites average", Agree::yes);
   }
 
   v.section("comm");
-  v.key("comm.codec", c.comm.codec, is_codec, "one of " + list(codec_names()),
+  v.key("comm.codec", c.comm.codec.name, is_codec, "one of " + list(codec_names()),
         list(codec_names()) + ": of what a site sends", Agree::yes);
-  v.key("comm.mean_codec", c.comm.mean_codec, is_codec, "one of " + list(codec_names()),
-        "of the mean that comes back; default: as codec", Agree::yes);
+  v.key("comm.codec_block", c.comm.codec.block, any, "a whole number, 0 or above",
+        "values that share a scale or codebook; 0: the codec's own", Agree::yes);
+  v.key("comm.codec_keep", c.comm.codec.keep, any, "a whole number, 0 or above",
+        "topk: values kept of a block; 0: the codec's own", Agree::yes);
+  v.key("comm.error_feedback", c.comm.error_feedback, up_to_one, "a number from 0 to 1",
+        "beta: share of what the codec lost that is added to the next delta; 0: none", Agree::yes);
+  v.key("comm.mean_codec", c.comm.mean_codec.name, is_codec, "one of " + list(codec_names()),
+        "of the mean that comes back with 3 sites or more; default: as codec", Agree::yes);
+  v.key("comm.mean_block", c.comm.mean_codec.block, any, "a whole number, 0 or above",
+        "as codec_block, of the mean; default: as codec_block", Agree::yes);
   v.key("comm.bucket_mib", c.comm.bucket_mib, positive, "a number above 0", "ddp: gradients a message", Agree::yes);
   v.key(
       "comm.streams", c.comm.streams, [](int x) { return x >= 1 && x <= 64; }, "a whole number from 1 to 64",
@@ -368,9 +409,51 @@ void check_schedule(ConfigReader& in, const RunConfig& c) {
     in.complain("outer.first_send", text("but it must be at most outer.period (", s.period, ")"));
 }
 
+bool is_sparse(const CodecConfig& codec) { return make_codec(codec.name)->sparse(); }
+bool is_lossless(const CodecConfig& codec) { return codec.name == "fp32"; }
+
+void check_codec(ConfigReader& in, const CodecConfig& codec, const std::string& key) {
+  try {
+    make_codec(codec);
+  } catch (const ConfigError& e) {
+    const std::string block = key == "comm.codec" ? "comm.codec_block" : "comm.mean_block";
+    in.complain(codec.keep != 0 && codec.block == 0 ? "comm.codec_keep" : block, std::string("but ") + e.what());
+  }
+}
+
+void resolve_mean_codec(ConfigReader& in, RunConfig& c) {
+  CodecConfig& mean = c.comm.mean_codec;
+  if (is_sparse(c.comm.codec)) {
+    const std::string why = text("but with comm.codec = \"", c.comm.codec.name,
+                                 "\" every site gets every payload, and no mean is sent back: leave it out");
+    if (!mean.name.empty() && mean.name != "fp32" && in.sound("comm.mean_codec")) in.complain("comm.mean_codec", why);
+    if (mean.block != 0 && in.sound("comm.mean_block")) in.complain("comm.mean_block", why);
+    mean = {};
+    return;
+  }
+  if (mean.name.empty()) {
+    const std::size_t block = in.given("comm.mean_block") ? mean.block : c.comm.codec.block;
+    mean = {.name = c.comm.codec.name, .block = block, .keep = 0};
+  }
+  if (is_sparse(mean)) in.complain("comm.mean_codec", "but a mean is not sparse: name a dense codec");
+}
+
 void check_comm(ConfigReader& in, RunConfig& c) {
-  if (c.comm.codec.empty()) in.complain("comm.codec", "but it must be one of " + list(codec_names()));
-  if (c.comm.mean_codec.empty()) c.comm.mean_codec = c.comm.codec;
+  if (c.comm.codec.name.empty()) in.complain("comm.codec", "but it must be one of " + list(codec_names()));
+  if (in.sound("comm.codec") && in.sound("comm.mean_codec")) {
+    resolve_mean_codec(in, c);
+    check_codec(in, c.comm.codec, "comm.codec");
+    const bool own_mean = in.given("comm.mean_codec") || in.given("comm.mean_block");
+    if (own_mean && in.sound("comm.mean_codec")) check_codec(in, c.comm.mean_codec, "comm.mean_codec");
+    if (c.comm.error_feedback > 0 && is_lossless(c.comm.codec) && in.sound("comm.error_feedback"))
+      in.complain("comm.error_feedback", "but comm.codec = \"fp32\" loses nothing: leave one of them out");
+    if (c.ddp_steps() > 0 && c.comm.codec.name != "fp32" && c.comm.codec.name != "bf16")
+      in.complain("comm.codec", text("but ", c.ddp() ? "run.method = \"ddp\"" : "outer.ddp_steps",
+                                     " averages gradients, which have no error feedback here: fp32 or bf16"));
+    if (c.ddp() && c.comm.error_feedback > 0 && in.sound("comm.error_feedback"))
+      in.complain("comm.error_feedback",
+                  "but run.method = \"ddp\" averages gradients and keeps no residual: leave it out");
+  }
   if (c.comm.piece_mib > 1024 && in.sound("comm.piece_mib"))
     in.complain("comm.piece_mib", "but it must be at most 1024");
   if (c.comm.bucket_mib > 65536 && in.sound("comm.bucket_mib"))
@@ -378,6 +461,44 @@ void check_comm(ConfigReader& in, RunConfig& c) {
   for (const auto& [key, seconds] :
        {std::pair{"comm.timeout_s", c.comm.timeout_s}, {"comm.start_timeout_s", c.comm.start_timeout_s}})
     if (seconds > 1e6 && in.sound(key)) in.complain(key, "but it must be at most 1000000");
+}
+
+// Settings of [outer] that have no effect, or none that anyone can mean, beside others.
+void check_outer(ConfigReader& in, const RunConfig& c) {
+  if (c.ddp()) return;
+  const auto& o = c.outer;
+  const OuterConfig plain;
+  const auto complain = [&](const char* key, bool set, const std::string& what) {
+    if (set && in.given(key) && in.sound(key)) in.complain(key, what);
+  };
+  complain("outer.mix", o.merge != Merge::mix && o.mix > 0,
+           "but only outer.merge = \"mix\" mixes: leave one of them out");
+  if (o.optimizer.kind != OuterKind::adam) {
+    complain("outer.beta2", o.optimizer.beta2 != plain.beta2, "but only outer.optimizer = \"adam\" has it");
+    complain("outer.eps", o.optimizer.eps != plain.eps, "but only outer.optimizer = \"adam\" has it");
+  }
+  if (o.inner_lr_scaled && o.optimizer.kind != OuterKind::heavy_ball)
+    in.complain("outer.inner_lr_scaled", "but it is only defined for outer.optimizer = \"heavy_ball\"", "true");
+  complain("outer.final_lr_fraction", o.rates.schedule == OuterLrSchedule::constant && o.rates.final_lr_fraction != 0,
+           "but outer.schedule is constant: choose linear or cosine");
+  if (o.optimizer.kind == OuterKind::sgd) {
+    const std::string why = "but outer.optimizer = \"sgd\" has no momentum: leave it out";
+    complain("outer.momentum_warmup_rounds", o.rates.momentum_warmup_rounds > 0, why);
+    complain("outer.restart_every", o.rates.restart_every > 0, why);
+  }
+  if (o.ddp_steps > 0 && o.ddp_steps >= c.run.steps && in.sound("outer.ddp_steps"))
+    in.complain("outer.ddp_steps",
+                text("but it must be below run.steps (", c.run.steps, "); for DDP alone: run.method = \"ddp\""));
+  if (o.clusters == 1)
+    return complain("outer.global_every", o.global_every > 1,
+                    "but outer.clusters is 1: all sites average in every round");
+  if (!in.sound("outer.clusters")) return;
+  if (c.sites.count % o.clusters != 0)
+    in.complain("outer.clusters", text("but the sites (", c.sites.count, ") must be a multiple of it"));
+  else if (o.merge != Merge::mix)
+    in.complain("outer.clusters", "but it goes with outer.merge = \"mix\" only");
+  else if (c.comm.error_feedback > 0)
+    in.complain("outer.clusters", "but it does not go with comm.error_feedback: leave one of them out");
 }
 
 void check_store(ConfigReader& in, const RunConfig& c) {
@@ -438,14 +559,15 @@ RunConfig parse_config(const std::string& toml, const std::string& name, const s
   apply_preset(in, c);
   Reading reading{in};
   settings(c, reading);
-  check_preset(in, c);
   resolve_sites(in, c);
   resolve_steps(in, c);
+  check_preset(in, c);
   check_model(in, c);
   check_batch(in, c);
   check_inner(in, c);
   check_schedule(in, c);
   check_comm(in, c);
+  check_outer(in, c);
   check_store(in, c);
   check_clock(in, c);
   if (train_site) check_train(in, c, *train_site);

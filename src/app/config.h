@@ -9,9 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "comm/codec.h"
 #include "inner/config.h"
 #include "outer/fragments.h"
+#include "outer/merge.h"
 #include "outer/outer_optimizer.h"
+#include "outer/outer_schedule.h"
 #include "outer/schedule.h"
 
 namespace atl {
@@ -19,7 +22,7 @@ namespace atl {
 struct RunConfig {
   struct Run {
     std::string name = "run";
-    std::string method = "diloco";  // ddp | local_sgd | diloco
+    std::string method = "diloco";  // one of methods() in src/app/presets.h
     std::uint64_t steps = 1000;     // inner steps; resolved from tokens (rounded up) when that is given instead
     std::uint64_t tokens = 0;       // all sites together; always steps * batch * context when resolved
     std::uint64_t seed = 1;
@@ -39,12 +42,19 @@ struct RunConfig {
   struct Outer {
     ScheduleConfig schedule;
     FragmentBy fragment_by = FragmentBy::layers;
+    Merge merge = Merge::mix;
     float mix = 0.0F;  // α
     OuterConfig optimizer;
+    OuterScheduleConfig rates;
+    bool inner_lr_scaled = false;
+    std::uint64_t ddp_steps = 0;  // before the first round
+    int clusters = 1;
+    std::uint64_t global_every = 1;
   } outer;
   struct Comm {
-    std::string codec = "fp32", mean_codec = "";  // "" resolves to codec's value
-    bool allow_loopback = false;                  // train: an interface that only this machine can reach
+    CodecConfig codec, mean_codec{.name = ""};  // "" resolves to codec's value (sparse codecs: fp32, and is not used)
+    float error_feedback = 0;                   // β
+    bool allow_loopback = false;                // train: an interface that only this machine can reach
     int streams = 4;
     double piece_mib = 16;
     double timeout_s = 30;
@@ -64,6 +74,7 @@ struct RunConfig {
   } clock;
 
   bool ddp() const { return run.method == "ddp"; }
+  std::uint64_t ddp_steps() const { return ddp() ? run.steps : outer.ddp_steps; }
   std::size_t site_batch() const { return batch / static_cast<std::size_t>(sites.count); }
 };
 

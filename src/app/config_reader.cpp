@@ -96,6 +96,13 @@ void ConfigReader::take_override(const std::string& override) {
   entries_[key] = std::move(entry);
 }
 
+std::vector<std::string> ConfigReader::given_in(const std::string& section) const {
+  std::vector<std::string> keys;
+  for (const auto& [key, entry] : entries_)
+    if (key.starts_with(section + ".")) keys.push_back(key);
+  return keys;
+}
+
 bool ConfigReader::overridden(const std::string& key) const {
   const auto found = entries_.find(key);
   return found != entries_.end() && !found->second.override.empty();

@@ -36,7 +36,8 @@ class ConfigReader {
   }
 
   bool given(const std::string& key) const { return entries_.contains(key); }
-  bool overridden(const std::string& key) const;  // by --set
+  std::vector<std::string> given_in(const std::string& section) const;  // keys
+  bool overridden(const std::string& key) const;                        // by --set
   bool sound(const std::string& key) const { return !broken_.contains(key); }
 
   // Takes a key that has a better replacement back, as if it had not been given.

@@ -74,8 +74,8 @@ void Recorder::applied(const Site& site, const std::vector<Applied>& answers, do
                        std::optional<double> modelled_s) {
   completed_round_ = 0;
   if (answers.empty()) return;
-  const bool ddp = site.settings().ddp;
-  const auto parts_of_a_round = ddp ? answers.size() : site.settings().fragments.size();
+  const bool ddp = answers.front().gradient;
+  const auto fragments = site.settings().fragments.size();
   for (const Applied& a : answers) {
     payload_total_ += a.answer.payload_bytes;
     wire_total_ += a.answer.wire_bytes;
@@ -104,18 +104,20 @@ void Recorder::applied(const Site& site, const std::vector<Applied>& answers, do
       held_->apply_s = apply_s;
     }
     held_->modelled_s = modelled_s;
-    ++answers_;
+    answers_ += ddp ? 0 : 1;
     if (!ddp)
       spdlog::info(
-          "round={} step={} fragment={} loss={:.4f} delta_norm={:.3e} mean_norm={:.3e} payload_bytes={} wire_bytes={} "
+          "{}round={} step={} fragment={} loss={:.4f} delta_norm={:.3e} mean_norm={:.3e} payload_bytes={} "
+          "wire_bytes={} "
           "wait_s={:.3f} link_s={:.3f}",
-          a.round, site.steps_done(), a.slot, held_->loss_mean, a.delta_norm, a.mean_norm, a.answer.payload_bytes,
-          a.answer.wire_bytes, wait_s, a.answer.link_s);
+          a.in_cluster ? "cluster " : "", a.round, site.steps_done(), a.slot, held_->loss_mean, a.delta_norm,
+          a.mean_norm, a.answer.payload_bytes, a.answer.wire_bytes, wait_s, a.answer.link_s);
   }
   loss_sum_ = 0;
   loss_steps_ = 0;
-  outer_rounds_ = (answers_ + parts_of_a_round - 1) / parts_of_a_round;
-  if (answers_ % parts_of_a_round == 0) completed_round_ = outer_rounds_;
+  if (ddp) ++ddp_rounds_;
+  outer_rounds_ = ddp_rounds_ + (answers_ + fragments - 1) / fragments;
+  if (ddp || answers_ % fragments == 0) completed_round_ = outer_rounds_;
   if (progress_ != nullptr) progress_->round(line_, outer_rounds_);
 }
 

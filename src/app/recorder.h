@@ -76,7 +76,7 @@ class Recorder {
   double loss_sum_ = 0;
   std::uint64_t loss_steps_ = 0;
   std::uint64_t payload_total_ = 0, wire_total_ = 0;
-  std::uint64_t completed_round_ = 0, outer_rounds_ = 0, answers_ = 0;
+  std::uint64_t completed_round_ = 0, outer_rounds_ = 0, ddp_rounds_ = 0, answers_ = 0;
   std::optional<RoundRecord> held_;
 };
 

@@ -114,7 +114,7 @@ RunData load_run(const fs::path& folder) {
   if (config) {
     run.steps_planned = config->run.steps;
     run.period = config->ddp() ? 0 : config->outer.schedule.period;
-    run.codec = config->comm.codec;
+    run.codec = config->comm.codec.name;
   }
   const std::optional<Summary> written = summary_of(folder / "summary.json");
   run.summary = written && run.state != RunState::running ? *written : summary_of_records(run, config);

@@ -28,10 +28,10 @@ struct Virtual {
 };
 
 // Site 0's traffic moves the modelled clock.
-void observe(ObservedExchange& exchange, ClockModel& clock, bool ddp, std::size_t slots) {
-  exchange.on_send = [&clock, ddp, slots](const Outgoing& out, std::size_t bytes) {
-    if (ddp)
-      clock.sent_during_step(out.slot, bytes, out.first_of_group, out.slot, static_cast<int>(slots));
+void observe(ObservedExchange& exchange, ClockModel& clock, int buckets) {
+  exchange.on_send = [&clock, buckets](const Outgoing& out, std::size_t bytes) {
+    if (out.slot < buckets)
+      clock.sent_during_step(out.slot, bytes, out.first_of_group, out.slot, buckets);
     else
       clock.sent(out.slot, bytes, out.first_of_group);
   };
@@ -56,7 +56,8 @@ int run_simulate(const RunConfig& config, const RunOptions& options) {
                     .slots = parts.slots,
                     .names = c.sites.names,
                     .codec = c.comm.codec,
-                    .mean_codec = c.comm.mean_codec});
+                    .mean_codec = c.comm.mean_codec,
+                    .clusters = c.ddp() ? 1 : c.outer.clusters});
   std::optional<ClockModel> model;
   if (c.clock.step_seconds > 0)
     model.emplace(ClockModel::Config{c.clock.step_seconds, c.clock.bandwidth_mbit, c.clock.rtt_ms, c.sites.count},
@@ -73,7 +74,7 @@ int run_simulate(const RunConfig& config, const RunOptions& options) {
     v.site = std::make_unique<Site>(site_settings(parts, rank), *v.inner, *v.exchange, samples_of(parts));
     v.recorder = std::make_unique<Recorder>(parts, folder, &progress, clock, rank, rank);
   }
-  if (model) observe(*fleet[0].exchange, *model, c.ddp(), parts.slots.size());
+  if (model) observe(*fleet[0].exchange, *model, fleet[0].site->buckets());
   const auto modelled_now = [&] { return model ? std::optional(model->now()) : std::nullopt; };
   Virtual& first = fleet[0];
 
@@ -110,9 +111,10 @@ int run_simulate(const RunConfig& config, const RunOptions& options) {
 
   try {
     while (!first.site->done() && !stop_requested()) {
-      if (model && !c.ddp()) model->step();
+      const bool sends_within = first.site->averages_gradients();  // then its sends fall into the step
+      if (model && !sends_within) model->step();
       for (Virtual& v : fleet) v.site->step();
-      if (model && c.ddp()) model->step();  // its sends fell into the step
+      if (model && sends_within) model->step();
       for (Virtual& v : fleet) apply_answers(*v.site, *v.exchange, *v.recorder, After::step, modelled_now);
       if (evaluator.due(first.recorder->completed_round()) && !first.site->done()) evaluate();
     }

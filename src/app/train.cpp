@@ -38,6 +38,7 @@ LinkConfig link_config(const RunParts& parts, const std::string& site, const std
                   .start_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(c.comm.start_timeout_s * 1000)),
                   .codec = c.comm.codec,
                   .mean_codec = c.comm.mean_codec,
+                  .clusters = c.ddp() ? 1 : c.outer.clusters,
                   .slots = parts.slots,
                   .layout_hash = parts.plan.layout.hash(),
                   .settings = agreed_settings(c),

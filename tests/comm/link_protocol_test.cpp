@@ -23,8 +23,8 @@ std::vector<Message> samples() {
   hello.sites = {"site-0", "site-1", "die dritte"};
   hello.store = "file:///tmp/store";
   hello.interface = "eth0";
-  hello.codec = "bf16";
-  hello.mean_codec = "fp32";
+  hello.codec = {.name = "bf16", .block = 256, .keep = 3};
+  hello.mean_codec = {.name = "fp32"};
   hello.log_level = "debug";
   hello.streams = 3;
   hello.piece_bytes = 1U << 20U;

@@ -8,54 +8,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "comm/in_process.h"
+#include "engine/fleet.h"
 #include "support/linear_inner.h"
 #include "support/stub_inner.h"
 
 using namespace atl;
 
 namespace {
-
-// M sites in lockstep, as simulate runs them.
-struct Fleet {
-  std::vector<std::unique_ptr<Inner>> inners;
-  std::unique_ptr<InProcessHub> hub;
-  std::vector<std::unique_ptr<Site>> sites;
-
-  Fleet(std::vector<std::unique_ptr<Inner>> models, SiteSettings settings, std::string codec = "fp32")
-      : inners(std::move(models)) {
-    settings.sites = static_cast<int>(inners.size());
-    settings.codec = codec;
-    const ParamLayout& layout = inners.front()->layout();
-    if (settings.fragments.empty()) settings.fragments = {{0, layout.size()}};
-    hub = std::make_unique<InProcessHub>(InProcessHub::Config{
-        .sites = settings.sites, .slots = slots_of(settings, layout), .codec = codec, .mean_codec = codec});
-    for (int m = 0; m < settings.sites; ++m) {
-      settings.rank = m;
-      settings.name = "site-" + std::to_string(m);
-      sites.push_back(std::make_unique<Site>(
-          settings, *inners[static_cast<std::size_t>(m)], hub->site(m), [](std::uint64_t p, std::size_t n) {
-            return Batch{.sequences = n, .length = 1, .tokens = {}, .first_position = p};
-          }));
-    }
-  }
-  void step() {
-    for (auto& s : sites) s->step();
-    for (auto& s : sites) s->collect();
-  }
-  void drain() {
-    for (auto& s : sites) s->drain();
-    for (auto& s : sites) s->collect();
-  }
-  float local(int m, std::size_t i) { return inners[static_cast<std::size_t>(m)]->local()[i]; }
-};
-
-template <class Make>
-std::vector<std::unique_ptr<Inner>> models(int sites, Make make) {
-  std::vector<std::unique_ptr<Inner>> all;
-  for (int m = 0; m < sites; ++m) all.push_back(make(m));
-  return all;
-}
 
 // torchft's mocked updates: two scalar parameters at 1, inner SGD 1, gradient 2 at every step.
 SiteSettings mocked(std::uint64_t delay, float alpha, std::uint64_t steps) {
@@ -166,7 +125,7 @@ TEST_CASE("site: MaxText's linear model with Nesterov outside") {
 TEST_CASE("site: H = 1 with plain averaging is DDP with SGD, to rounding, for 200 steps") {
   SiteSettings local{
       .steps = 200, .schedule = {.period = 1, .fragments = 1}, .optimizer = {.kind = OuterKind::sgd, .lr = 1.0F}};
-  SiteSettings ddp{.steps = 200, .ddp = true};
+  SiteSettings ddp{.steps = 200, .ddp_steps = 200};
   Fleet a(models(2, [](int m) { return maxtext_linear(m); }), local),
       b(models(2, [](int m) { return maxtext_linear(m); }), ddp);
   for (int t = 0; t < 200; ++t) {
@@ -213,7 +172,7 @@ TEST_CASE("site: a NaN in a later bucket of a DDP step stops every site, and nob
     // bucket 0 is the last tensor; the NaN is in the first, which travels without a header
     return std::make_unique<StubInner>(std::vector<float>{1, 1}, std::vector<float>{m == 1 ? NAN : 2.0F, 2}, 1.0F);
   };
-  SiteSettings settings{.steps = 5, .ddp = true, .bucket_values = 1};
+  SiteSettings settings{.steps = 5, .ddp_steps = 5, .bucket_values = 1};
   Fleet fleet(models(2, make), settings);
   for (auto& site : fleet.sites) site->step();
   for (int m = 0; m < 2; ++m) {

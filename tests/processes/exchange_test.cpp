@@ -15,7 +15,7 @@ void agrees_with_in_process(const Plan& plan, std::uint64_t count) {
   Means means(plan);
   std::vector<SlotSpec> specs;
   for (const std::size_t n : plan.slots) specs.push_back({n});
-  InProcessHub hub({.sites = plan.sites, .slots = specs, .codec = plan.codec, .mean_codec = plan.mean_codec});
+  InProcessHub hub({.sites = plan.sites, .slots = specs, .codec = {.name = plan.codec}, .mean_codec = {.name = plan.mean_codec}});
   const auto outcomes = run_sites(plan.sites, [&](int rank) {
     LinkClient link(link_config(plan, rank, folder / "store"));
     InProcess& reference = hub.site(rank);

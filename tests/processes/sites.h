@@ -90,8 +90,8 @@ inline LinkConfig link_config(const Plan& plan, int rank, const std::filesystem:
   config.timeout = std::chrono::milliseconds(static_cast<int>(plan.timeout_s * 1000));
   config.start_timeout =
       std::chrono::milliseconds(static_cast<int>((plan.start_s > 0 ? plan.start_s : plan.timeout_s) * 1000));
-  config.codec = plan.codec;
-  config.mean_codec = plan.mean_codec;
+  config.codec.name = plan.codec;
+  config.mean_codec.name = plan.mean_codec;
   for (const std::size_t n : plan.slots) config.slots.push_back({n});
   config.settings = {{"inner.lr", "0.1"}, {"outer.period", "30"}};
   config.layout_hash = {.high = 7, .low = 8};

@@ -16,6 +16,7 @@ class StubInner : public Inner {
   StubInner(std::vector<float> start, std::vector<float> gradient, float lr)
       : layout_(ones(start.size())), local_(std::move(start)), gradient_(std::move(gradient)), lr_(lr) {}
 
+  std::function<float(std::uint64_t)> lr_at;                                         // of inner step t; not set: lr
   std::function<double(std::uint64_t)> loss_at = [](std::uint64_t) { return 1.0; };  // of inner step t = 1, 2, ...
 
   const ParamLayout& layout() const override { return layout_; }
@@ -29,8 +30,9 @@ class StubInner : public Inner {
   }
   StepReport update() override {
     ++steps_;
-    for (std::size_t i = 0; i < local_.size(); ++i) local_[i] -= lr_ * gradient_[i];
-    return {.loss = 0, .gradient_norm = 0, .lr = lr_};
+    const float lr = lr_at ? lr_at(steps_) : lr_;
+    for (std::size_t i = 0; i < local_.size(); ++i) local_[i] -= lr * gradient_[i];
+    return {.loss = 0, .gradient_norm = 0, .lr = lr};
   }
   double evaluate(std::span<const float>, const std::vector<Batch>&) override { return loss_at(steps_); }
   std::vector<StateSpan> state() override { return {}; }
