@@ -36,9 +36,11 @@ GlooExchange::GlooExchange(GlooTransport& transport, Setup setup)
   const auto sites = static_cast<std::size_t>(transport_.sites());
   near_ = transport_.round_trip() < kNear;
   std::size_t arena = 0, fixed_arena = 0, encoded = 0;
-  for (std::size_t s = 0; s < setup_.segment.slots.size(); ++s) {
-    const SlotPlan& plan = plans_.emplace_back(plan_of(setup_.segment.slots[s]));
-    if (plan.is_inline) inline_bytes_ = std::max(inline_bytes_, setup_.segment.slots[s].in_bytes);
+  const std::size_t slots = setup_.segment.slots.size();
+  for (std::size_t s = 0; s < (setup_.clusters > 1 ? 2 * slots : slots); ++s) {
+    const Segment::Slot& slot = setup_.segment.slots[s % slots];
+    const SlotPlan& plan = plans_.emplace_back(plan_of(slot, s >= slots));
+    if (plan.is_inline) inline_bytes_ = std::max(inline_bytes_, slot.in_bytes);
     std::size_t& most = plan.fixed ? fixed_arena : arena;
     most = std::max(most, plan.arena_bytes);
     if (plan.owners && !lossless(*setup_.mean_codec))
@@ -62,24 +64,31 @@ GlooExchange::GlooExchange(GlooTransport& transport, Setup setup)
 // ---------------------------------------------------------------------------------------------- plans
 
 // Equal on all sites, but for `window` and what follows from it.
-GlooExchange::SlotPlan GlooExchange::plan_of(const Segment::Slot& slot) const {
+GlooExchange::SlotPlan GlooExchange::plan_of(const Segment::Slot& slot, bool in_cluster) const {
   const Codec &codec = *setup_.codec, &mean_codec = *setup_.mean_codec;
-  const int sites = transport_.sites();
   const std::size_t block = exchange_block(codec, mean_codec);
   SlotPlan plan;
-  plan.is_inline = sites == 1 || travels_inline(slot.in_bytes);
+  plan.count = in_cluster ? transport_.sites() / setup_.clusters : transport_.sites();
+  plan.first = in_cluster ? transport_.rank() / plan.count * plan.count : 0;
+  plan.others = others(plan.first, plan.count);
+  plan.is_inline = transport_.sites() == 1 || travels_inline(slot.in_bytes);
   if (plan.is_inline) return plan;
-  plan.owners = sites > 2 || (codec.name() == "fp32" && lossless(mean_codec) && slot.in_bytes >= kOwnersFrom);
-  plan.chunks = plan.owners ? chunk_plan(slot.values, sites, block) : std::vector<Chunk>(2, Chunk{0, slot.values});
-  const std::size_t count = plan.chunks[0].count;  // no other is larger
+  const bool halves = plan.count == 2 && codec.name() == "fp32" && lossless(mean_codec) && slot.in_bytes >= kOwnersFrom;
+  plan.owners = !codec.sparse() && (plan.count > 2 || halves);
+  plan.chunks.resize(static_cast<std::size_t>(transport_.sites()));
+  const auto of_members = plan.owners ? chunk_plan(slot.values, plan.count, block)
+                                      : std::vector<Chunk>(static_cast<std::size_t>(plan.count), Chunk{0, slot.values});
+  std::copy(of_members.begin(), of_members.end(), plan.chunks.begin() + plan.first);
+  const std::size_t count = of_members[0].count;  // no other is larger
   std::size_t largest = codec.encoded_bytes(count);
   if (plan.owners) largest = std::max(largest, mean_codec.encoded_bytes(count));
   plan.fixed = largest <= std::min(kLargestFixed, setup_.piece_bytes);
   for (const Chunk& chunk : plan.chunks) plan.pieces.push_back(plan.fixed ? whole(chunk) : pieces_of(chunk, block));
 
-  plan.window = plan.pieces[0].size();
-  plan.piece_bytes = codec.encoded_bytes(plan.pieces[0][0].chunk.count);
-  const auto others = static_cast<std::size_t>(sites - 1);
+  const std::vector<Piece>& most = plan.pieces[static_cast<std::size_t>(plan.first)];
+  plan.window = most.size();
+  plan.piece_bytes = codec.encoded_bytes(most[0].chunk.count);
+  const auto others = static_cast<std::size_t>(plan.count - 1);
   if (near_) plan.window = std::min(kNearWindow, plan.window);
   plan.means_at = others * plan.window * plan.piece_bytes;
   plan.arena_bytes = plan.means_at + (plan.owners && !lossless(mean_codec) ? mean_codec.encoded_bytes(slot.values) : 0);
@@ -112,10 +121,16 @@ bool GlooExchange::with_header(int slot, bool first_of_group) const {
   return first_of_group || header_next_ || plans_[static_cast<std::size_t>(slot)].is_inline;
 }
 
-std::vector<int> GlooExchange::others() const {  // starting behind the own rank, so that not all send to one first
+std::vector<int> GlooExchange::others(int first, int count) const {
   std::vector<int> ranks;
-  for (int i = 1; i < transport_.sites(); ++i) ranks.push_back((transport_.rank() + i) % transport_.sites());
+  for (int i = 1; i < count; ++i) ranks.push_back(first + (transport_.rank() - first + i) % count);
   return ranks;
+}
+
+std::vector<int> GlooExchange::header_peers(std::uint64_t number) const {
+  if (number != alone_) return others();
+  const int count = transport_.sites() / setup_.clusters;
+  return others(transport_.rank() / count * count, count);
 }
 
 std::span<std::byte> GlooExchange::in(int slot) const {
@@ -160,7 +175,7 @@ void GlooExchange::hand_over(const std::vector<int>& to, int kind, std::uint64_t
 std::span<std::byte> GlooExchange::arrival(std::uint64_t number, int slot, int from, const Piece& piece) {
   const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
   std::byte* const arena = plan.fixed ? fixed_arena_[number & 1U].data() : arena_.data();
-  const auto sender = static_cast<std::size_t>(from < transport_.rank() ? from : from - 1);
+  const auto sender = static_cast<std::size_t>((from < transport_.rank() ? from : from - 1) - plan.first);
   return {arena + (sender * plan.window + piece.index % plan.window) * plan.piece_bytes,
           setup_.codec->encoded_bytes(piece.chunk.count)};
 }
@@ -175,7 +190,7 @@ std::span<std::byte> GlooExchange::mean_arrival(std::uint64_t number, int slot, 
 void GlooExchange::post_headers(std::uint64_t number) {
   posted_.headers.clear();
   posted_.headers.resize(static_cast<std::size_t>(transport_.sites()));
-  for (const int r : others()) {
+  for (const int r : header_peers(number)) {
     auto& memory = header_in_[number & 1U][static_cast<std::size_t>(r)];
     posted_.headers[static_cast<std::size_t>(r)] =
         transport_.receive_fixed(r, fixed_id(kHeaderTag, number, 0), memory.data(), memory.size());
@@ -214,13 +229,13 @@ void GlooExchange::post_payload(std::uint64_t number, int slot) {
 void GlooExchange::post_piece(std::uint64_t number, int slot, std::size_t index) {
   const std::vector<Piece>& own = plans_[static_cast<std::size_t>(slot)].pieces[rank()];
   if (index >= own.size()) return;
-  for (const int r : others())
+  for (const int r : plan(slot).others)
     posted_.payloads[static_cast<std::size_t>(r)][index] =
         expect(r, kPayloadTag, number, slot, own[index], arrival(number, slot, r, own[index]));
 }
 
 void GlooExchange::post_means(std::uint64_t number, int slot, std::size_t index) {
-  for (const int r : others()) {
+  for (const int r : plan(slot).others) {
     const std::vector<Piece>& pieces = plans_[static_cast<std::size_t>(slot)].pieces[static_cast<std::size_t>(r)];
     if (index < pieces.size())
       posted_.means[static_cast<std::size_t>(r)][index] =
@@ -228,18 +243,17 @@ void GlooExchange::post_means(std::uint64_t number, int slot, std::size_t index)
   }
 }
 
-void GlooExchange::send_header(const Header& mine, std::span<const std::byte> payload) {
+void GlooExchange::send_header(const Header& mine, std::span<const std::byte> payload, const std::vector<int>& to) {
   const auto bytes = encode(mine);
   std::copy(bytes.begin(), bytes.end(), header_out_.begin());
   std::copy(payload.begin(), payload.end(), header_out_.begin() + Header::kBytes);
-  for (const int r : others())
+  for (const int r : to)
     transport_.send_fixed(r, fixed_id(kHeaderTag, mine.number, 0), header_out_.data(), header_out_.size());
 }
 
-std::vector<Header> GlooExchange::take_headers(const Header& mine) {
-  std::vector<Header> all(static_cast<std::size_t>(transport_.sites()));
-  all[static_cast<std::size_t>(transport_.rank())] = mine;
-  for (const int r : others()) {
+std::vector<Header> GlooExchange::take_headers(const Header& mine, const std::vector<int>& from) {
+  std::vector<Header> all(static_cast<std::size_t>(transport_.sites()), mine);
+  for (const int r : from) {
     const auto index = static_cast<std::size_t>(r);
     posted_.headers[index].wait(waiting_for_);
     try {
@@ -269,14 +283,15 @@ void GlooExchange::check(const Header& mine, const std::vector<Header>& all) con
 // The payload follows its header at once.  A site with another slot does not take it for its own, since its tag or id holds
 // the slot.
 GlooExchange::Result GlooExchange::run(const Send& send) {
-  const int slot = send.out.slot;
+  const int slot = plan_index(send.out.slot, send.out.in_cluster);
   const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
   post(send.number, slot, send.out.first_of_group);
   const Header mine = header_of(send);
-  if (posted_.with_header) send_header(mine, plan.is_inline ? in(slot) : std::span<const std::byte>());
+  const std::vector<int> peers = header_peers(send.number);
+  if (posted_.with_header) send_header(mine, plan.is_inline ? in(slot) : std::span<const std::byte>(), peers);
   if (!plan.is_inline) send_payload(send);
   if (posted_.with_header) {
-    const std::vector<Header> all = take_headers(mine);
+    const std::vector<Header> all = take_headers(mine, peers);
     for (std::size_t r = 0; r < all.size(); ++r) weights_[r] = all[r].tokens;
     header_next_ = false;
   }
@@ -285,11 +300,15 @@ GlooExchange::Result GlooExchange::run(const Send& send) {
   else
     average_pieces(send);
   transport_.wait_sends(waiting_for_);
-  const Result result{.tokens = std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0}),
-                      .payload_bytes = sent_payload_bytes(slot_of(slot).values, transport_.rank(), transport_.sites(),
-                                                          *setup_.codec, *setup_.mean_codec),
-                      .header_bytes = posted_.with_header ? Header::kBytes * (weights_.size() - 1) : 0};
-  if (send.out.next_slot >= 0) post(send.number + 1, send.out.next_slot, send.out.next_first_of_group);
+  const auto weights = weights_of(plan);
+  const int averaging = plan.is_inline ? transport_.sites() : plan.count;  // what is inline goes to all
+  const Result result{
+      .tokens = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}),
+      .payload_bytes = sent_payload_bytes(slot_of(slot).values, transport_.rank() - (plan.is_inline ? 0 : plan.first),
+                                          averaging, *setup_.codec, *setup_.mean_codec),
+      .header_bytes = posted_.with_header ? Header::kBytes * peers.size() : 0};
+  if (send.out.next_slot >= 0)
+    post(send.number + 1, plan_index(send.out.next_slot, send.out.next_in_cluster), send.out.next_first_of_group);
   return result;
 }
 
@@ -310,26 +329,29 @@ Header GlooExchange::header_of(const Send& send) const {
 }
 
 void GlooExchange::send_payload(const Send& send) {
-  const int slot = send.out.slot;
-  for (const int r : others())
-    for (const Piece& piece : plans_[static_cast<std::size_t>(slot)].pieces[static_cast<std::size_t>(r)])
+  const int slot = plan_index(send.out.slot, send.out.in_cluster);
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
+  for (const int r : plan.others)
+    for (const Piece& piece : plan.pieces[static_cast<std::size_t>(r)])
       hand_over({r}, kPayloadTag, send.number, slot, piece, in(slot, piece.chunk));
 }
 
 void GlooExchange::average_inline(const Send& send) {
-  const int slot = send.out.slot;
+  const int slot = plan_index(send.out.slot, send.out.in_cluster);
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
   std::vector<std::span<const std::byte>> payloads;
   for (auto& message : header_in_[send.number & 1U])
     payloads.push_back(std::span(message).subspan(Header::kBytes, in(slot).size()));
   payloads[rank()] = in(slot);
-  exchange_mean(payloads, weights_, *setup_.codec, *setup_.mean_codec, out(slot));
+  exchange_mean(std::span(payloads).subspan(static_cast<std::size_t>(plan.first), static_cast<std::size_t>(plan.count)),
+                weights_of(plan), *setup_.codec, *setup_.mean_codec, out(slot));
 }
 
 // Piece by piece.  Near, the others' means are taken in step with the own pieces, so that little is on its way at a time and
 // stays in the cache; far, when all of the own are done.
 void GlooExchange::average_pieces(const Send& send) {
-  const SlotPlan& plan = plans_[static_cast<std::size_t>(send.out.slot)];
-  const std::size_t own = plan.pieces[rank()].size(), most = plan.pieces[0].size();
+  const SlotPlan& plan = plans_[static_cast<std::size_t>(plan_index(send.out.slot, send.out.in_cluster))];
+  const std::size_t own = plan.pieces[rank()].size(), most = plan.pieces[static_cast<std::size_t>(plan.first)].size();
   const std::size_t behind = near_ ? 1 : most;
   for (std::size_t p = 0; p < most + (plan.owners ? behind : 0); ++p) {
     if (p < own) average_piece(send, plan.pieces[rank()][p]);
@@ -338,38 +360,39 @@ void GlooExchange::average_pieces(const Send& send) {
 }
 
 void GlooExchange::average_piece(const Send& send, const Piece& piece) {
-  const int slot = send.out.slot;
+  const int slot = plan_index(send.out.slot, send.out.in_cluster);
   const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
-  std::vector<std::span<const std::byte>> parts(static_cast<std::size_t>(transport_.sites()));
-  for (const int r : others()) {
+  std::vector<std::span<const std::byte>> parts(static_cast<std::size_t>(plan.count));
+  for (const int r : plan.others) {
     posted_.payloads[static_cast<std::size_t>(r)][piece.index].wait(waiting_for_);
-    parts[static_cast<std::size_t>(r)] = arrival(send.number, slot, r, piece);
+    parts[static_cast<std::size_t>(r - plan.first)] = arrival(send.number, slot, r, piece);
   }
-  parts[rank()] = in(slot, piece.chunk);
-  average(parts, weights_, *setup_.codec, out(slot, piece.chunk));
+  parts[rank() - static_cast<std::size_t>(plan.first)] = in(slot, piece.chunk);
+  average(parts, weights_of(plan), *setup_.codec, out(slot, piece.chunk));
   post_piece(send.number, slot, piece.index + plan.window);
   if (plan.owners) send_mean(send, piece);
 }
 
 // The owner, too, keeps what the others will decode.
 void GlooExchange::send_mean(const Send& send, const Piece& piece) {
-  const int slot = send.out.slot;
+  const int slot = plan_index(send.out.slot, send.out.in_cluster);
+  const std::vector<int>& to = plan(slot).others;
   const Codec& mean_codec = *setup_.mean_codec;
   const auto mean = out(slot, piece.chunk);
-  if (lossless(mean_codec)) return hand_over(others(), kMeanTag, send.number, slot, piece, std::as_bytes(mean));
+  if (lossless(mean_codec)) return hand_over(to, kMeanTag, send.number, slot, piece, std::as_bytes(mean));
   const Chunk own = plans_[static_cast<std::size_t>(slot)].chunks[rank()];
   const auto encoded = std::span(encoded_mean_)
                            .subspan(mean_codec.encoded_bytes(piece.chunk.offset - own.offset),
                                     mean_codec.encoded_bytes(piece.chunk.count));
   mean_codec.encode(mean, {}, encoded);
   mean_codec.decode(encoded, mean);
-  hand_over(others(), kMeanTag, send.number, slot, piece, encoded);
+  hand_over(to, kMeanTag, send.number, slot, piece, encoded);
 }
 
 void GlooExchange::take_means(const Send& send, std::size_t index) {
-  const int slot = send.out.slot;
+  const int slot = plan_index(send.out.slot, send.out.in_cluster);
   const SlotPlan& plan = plans_[static_cast<std::size_t>(slot)];
-  for (const int r : others()) {
+  for (const int r : plan.others) {
     const std::vector<Piece>& pieces = plan.pieces[static_cast<std::size_t>(r)];
     if (index >= pieces.size()) continue;
     const Piece& piece = pieces[index];
@@ -390,21 +413,21 @@ void GlooExchange::finish(std::uint64_t number) {
                     .number = number,
                     .layout_hash = setup_.layout_hash,
                     .settings_hash = setup_.settings_hash};
-  send_header(mine, {});
-  take_headers(mine);
+  send_header(mine, {}, others());
+  take_headers(mine, others());
   transport_.wait_sends(waiting_for_);
 }
 
 // ---------------------------------------------------------------------------------------------- sync
 
-std::optional<std::uint64_t> GlooExchange::sync(std::uint64_t completed, int slot, std::uint64_t tokens,
-                                                const std::function<Send()>& pending) {
+std::optional<std::uint64_t> GlooExchange::sync(const Completed& completed, const std::function<Send()>& pending) {
   const auto sites = static_cast<std::size_t>(transport_.sites());
   const Header mine{.kind = Header::Kind::sync,
+                    .first_of_group = !completed.in_cluster,
                     .generation = setup_.generation,
-                    .number = completed,
-                    .slot = static_cast<std::uint32_t>(slot),
-                    .tokens = tokens,
+                    .number = completed.number,
+                    .slot = static_cast<std::uint32_t>(completed.slot),
+                    .tokens = completed.tokens,
                     .layout_hash = setup_.layout_hash,
                     .settings_hash = setup_.settings_hash};
   const auto bytes = encode(mine);
@@ -421,36 +444,55 @@ std::optional<std::uint64_t> GlooExchange::sync(std::uint64_t completed, int slo
   }
   transport_.wait_sends(waiting_for_);
 
-  const auto ahead = std::max_element(
-      all.begin(), all.end(), [](const Header& a, const Header& b) { return a.number < b.number; });  // lowest rank
-  const int server = static_cast<int>(ahead - all.begin());
-  std::vector<int> behind;
-  for (std::size_t r = 0; r < sites; ++r) {
-    if (all[r].number == ahead->number) continue;
-    if (all[r].number + 1 != ahead->number)
-      throw Refused(Kind::link, text(name(static_cast<int>(r)), " has completed ", all[r].number, " exchanges, ",
-                                     name(server), " ", ahead->number, ": it was started anew without its state"));
-    behind.push_back(static_cast<int>(r));
+  const Header ahead = *std::max_element(  // of the lowest rank
+      all.begin(), all.end(), [](const Header& a, const Header& b) { return a.number < b.number; });
+  const auto is_ahead = [&](int r) { return all[static_cast<std::size_t>(r)].number == ahead.number; };
+  int first_ahead = 0;
+  while (!is_ahead(first_ahead)) ++first_ahead;
+  bool all_equal = true;
+  for (int r = 0; r < transport_.sites(); ++r) {
+    if (is_ahead(r)) continue;
+    all_equal = false;
+    if (all[static_cast<std::size_t>(r)].number + 1 != ahead.number)
+      throw Refused(Kind::link,
+                    text(name(r), " has completed ", all[static_cast<std::size_t>(r)].number, " exchanges, ",
+                         name(first_ahead), " ", ahead.number, ": it was started anew without its state"));
   }
-  if (ahead->slot >= setup_.segment.slots.size())
-    throw Refused(Kind::link, text(name(server), " speaks of slot ", ahead->slot));
-  if (behind.empty()) return std::nullopt;
-  const int served = static_cast<int>(ahead->slot);
-  const bool am_behind = completed != ahead->number;
-  const auto mean_tag = tag(kSyncMeanTag, ahead->number, served, 0);
+  if (ahead.slot >= setup_.segment.slots.size())
+    throw Refused(Kind::link, text(name(first_ahead), " speaks of slot ", ahead.slot));
+  if (all_equal) return std::nullopt;
+
+  // The lowest rank ahead of those that averaged together serves the others of them.
+  const bool in_cluster = !ahead.first_of_group && setup_.clusters > 1;
+  const int served = plan_index(static_cast<int>(ahead.slot), in_cluster);
+  const SlotPlan& among = plan(served);
+  const bool am_behind = !is_ahead(transport_.rank());
+  int server = -1;
+  std::vector<int> behind;
+  for (int r = among.first; r < among.first + among.count; ++r) {
+    if (!is_ahead(r)) behind.push_back(r);
+    if (is_ahead(r) && server < 0) server = r;
+  }
+  if (am_behind) {
+    const Send open = pending();  // the trainer has sent it, or will
+    if (open.number != ahead.number || open.out.slot != static_cast<int>(ahead.slot))
+      throw Refused(Kind::settings,
+                    text("exchange ", ahead.number, " is slot ", ahead.slot, " at ", name(first_ahead), ", but ",
+                         open.out.slot, " (exchange ", open.number, ") at ", name(transport_.rank())));
+  }
+  if (server < 0) {
+    alone_ = ahead.number;
+    return std::nullopt;
+  }
+  const auto mean_tag = tag(kSyncMeanTag, ahead.number, served, 0);
   const auto memory = std::as_writable_bytes(out(served));
-  if (transport_.rank() == server) {
+  if (transport_.rank() == server && !behind.empty()) {
     transport_.send(behind, mean_tag, 0, memory.data(), memory.size());
     transport_.wait_sends(waiting_for_);
   } else if (am_behind) {
-    const Send open = pending();  // the trainer has sent it, or will
-    if (open.number != ahead->number || open.out.slot != served)
-      throw Refused(Kind::settings,
-                    text("exchange ", ahead->number, " is slot ", served, " at ", name(server), ", but ", open.out.slot,
-                         " (exchange ", open.number, ") at ", name(transport_.rank())));
     auto receive = transport_.receive(server, mean_tag, 0, memory.data(), memory.size());
     receive.wait(waiting_for_);
-    return ahead->tokens;
+    return all[static_cast<std::size_t>(server)].tokens;
   }
   return std::nullopt;
 }

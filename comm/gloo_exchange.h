@@ -32,6 +32,7 @@ class GlooExchange {
     std::uint32_t generation = 1;
     Hash128 layout_hash, settings_hash;
     std::size_t piece_bytes = 512U << 10U;
+    int clusters = 1;              // of sites / clusters neighbours in rank order, for exchanges within a cluster
     const Codec* codec = nullptr;  // must outlive this
     const Codec* mean_codec = nullptr;
     Segment segment;
@@ -41,11 +42,16 @@ class GlooExchange {
   };
   GlooExchange(GlooTransport& transport, Setup setup);
 
-  // First of all.  `completed`: number of this site's last completed exchange, its slot and tokens.
-  // All equal: nothing happens.  Else those behind (by one) must have SEND completed + 1 (`pending`, asked for when needed), whose out area is
-  // filled from a site ahead.  Returns that exchange's tokens when this site was behind.
-  std::optional<std::uint64_t> sync(std::uint64_t completed, int slot, std::uint64_t tokens,
-                                    const std::function<Send()>& pending);
+  struct Completed {  // this site's last exchange with an ANSWER
+    std::uint64_t number = 0;
+    int slot = 0;
+    std::uint64_t tokens = 0;
+    bool in_cluster = false;
+  };
+  // First of all.  All have completed the same exchange: nothing happens.  Else those behind (by one) must have the SEND of the next one
+  // (`pending`, asked for when needed), whose out area is filled from a site ahead that averaged with them.  Returns that exchange's tokens
+  // when this site got it so.  A whole cluster may be behind at an exchange of its own: then it runs it by itself.
+  std::optional<std::uint64_t> sync(const Completed& completed, const std::function<Send()>& pending);
 
   struct Result {
     std::uint64_t tokens = 0, payload_bytes = 0, header_bytes = 0;
@@ -61,10 +67,13 @@ class GlooExchange {
     int stream = 0;
     std::uint32_t index = 0;
   };
-  // How a slot travels.  Everyone sends to each other site that one's chunk, in pieces, and averages its own; owners then
-  // send the mean of theirs to all.  When two sites swap, both have the whole slot as their chunk.
+  // How a slot travels, among all sites or within clusters.  Everyone sends to each other site that one's chunk, in pieces, and
+  // averages its own; owners then send the mean of theirs to all.  When two sites swap, and with a sparse codec, all have the
+  // whole slot as their chunk.
   struct SlotPlan {
-    bool is_inline = false;  // with its header; nothing below is set then
+    int first = 0, count = 0;  // the ranks that average together
+    std::vector<int> others;   // of them, starting behind the own rank, so that not all send to one first
+    bool is_inline = false;    // with its header; nothing below is set then
     bool owners = false;
     bool fixed = false;                      // one piece a chunk; its messages have buffers of their own
     std::vector<Chunk> chunks;               // a rank
@@ -83,13 +92,26 @@ class GlooExchange {
     std::vector<std::vector<GlooTransport::Receive>> means;     // a rank, a piece of its chunk
   };
 
-  SlotPlan plan_of(const Segment::Slot& slot) const;
+  SlotPlan plan_of(const Segment::Slot& slot, bool in_cluster) const;
+  // Below, a `slot` is the index of a plan: a slot among all sites, or, counted on from there, within clusters.
+  int plan_index(int slot, bool in_cluster) const {
+    return in_cluster && setup_.clusters > 1 ? slot + static_cast<int>(setup_.segment.slots.size()) : slot;
+  }
+  const SlotPlan& plan(int slot) const { return plans_[static_cast<std::size_t>(slot)]; }
+  std::span<const std::uint64_t> weights_of(const SlotPlan& plan) const {
+    return std::span(weights_).subspan(static_cast<std::size_t>(plan.first), static_cast<std::size_t>(plan.count));
+  }
   static std::vector<Piece> whole(Chunk chunk);
   std::vector<Piece> pieces_of(Chunk chunk, std::size_t block) const;
   bool with_header(int slot, bool first_of_group) const;
   std::size_t rank() const { return static_cast<std::size_t>(transport_.rank()); }
-  std::vector<int> others() const;
-  const Segment::Slot& slot_of(int slot) const { return setup_.segment.slots[static_cast<std::size_t>(slot)]; }
+  std::vector<int> others(int first, int count) const;
+  std::vector<int> others() const { return others(0, transport_.sites()); }
+  // Those with whom exchange `number` has headers: all, or the own cluster when it runs one again by itself.
+  std::vector<int> header_peers(std::uint64_t number) const;
+  const Segment::Slot& slot_of(int slot) const {
+    return setup_.segment.slots[static_cast<std::size_t>(slot) % setup_.segment.slots.size()];
+  }
   std::string name(int rank) const { return setup_.sites[static_cast<std::size_t>(rank)]; }
   std::span<std::byte> in(int slot) const;
   std::span<const std::byte> in(int slot, Chunk chunk) const;
@@ -111,8 +133,9 @@ class GlooExchange {
   void post_means(std::uint64_t number, int slot, std::size_t index);
 
   Header header_of(const Send& send) const;
-  void send_header(const Header& mine, std::span<const std::byte> payload);
-  std::vector<Header> take_headers(const Header& mine);  // of all, in rank order; throws Refused
+  void send_header(const Header& mine, std::span<const std::byte> payload, const std::vector<int>& to);
+  // In rank order, of all; the own one in the place of those who are not asked.  Throws Refused.
+  std::vector<Header> take_headers(const Header& mine, const std::vector<int>& from);
   void check(const Header& mine, const std::vector<Header>& all) const;
   void send_payload(const Send& send);
   void average_inline(const Send& send);
@@ -134,6 +157,7 @@ class GlooExchange {
   std::vector<std::uint64_t> weights_;  // of the current group
   Posted posted_;
   bool header_next_ = true;  // the first exchange after a sync always has one
+  std::uint64_t alone_ = 0;  // the exchange that the own cluster runs again by itself; 0: none
   std::atomic<int>& waiting_for_;
 };
 

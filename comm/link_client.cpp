@@ -257,7 +257,8 @@ Hello LinkClient::Impl::hello() const {
           .nonces = nonces,
           .completed = last.number,
           .completed_tokens = last.tokens,
-          .completed_slot = last.slot};
+          .completed_slot = last.slot,
+          .completed_in_cluster = last.in_cluster};
   for (const SlotSpec& slot : config.slots) h.slots.push_back(slot.values);
   if (!ready) {
     const double left = std::chrono::duration<double>(config.start_timeout).count() - (steady_seconds() - started);
@@ -421,10 +422,12 @@ void LinkClient::send(const Outgoing& out) {
   const std::lock_guard lock(s.mutex);
   auto& number = s.number_in_flight.at(static_cast<std::size_t>(out.slot));
   ATOLL_CHECK(number == 0, "slot ", out.slot, " is in flight already, as exchange ", number);
-  ATOLL_CHECK(s.promised.slot < 0 || (s.promised.slot == out.slot && s.promised.first_of_group == out.first_of_group),
+  ATOLL_CHECK(s.promised.slot < 0 || (s.promised.slot == out.slot && s.promised.first_of_group == out.first_of_group &&
+                                      s.promised.in_cluster == out.in_cluster),
               "slot ", s.promised.slot, " was promised next (first of its group: ", s.promised.first_of_group,
-              "), and slot ", out.slot, " is sent (", out.first_of_group, ")");
-  s.promised = {.slot = out.next_slot, .first_of_group = out.next_first_of_group};
+              ", within clusters: ", s.promised.in_cluster, "), and slot ", out.slot, " is sent (", out.first_of_group,
+              ", ", out.in_cluster, ")");
+  s.promised = {.slot = out.next_slot, .first_of_group = out.next_first_of_group, .in_cluster = out.next_in_cluster};
   number = ++s.sends;
   const Send message{.number = number, .out = out, .oldest_ms = 0};
   if (s.open.empty()) s.oldest_since = steady_seconds();
@@ -465,7 +468,7 @@ Answer LinkClient::wait(int slot) {
           .number = number,
           .generation = answered.generation,
           .tokens = answered.tokens,
-          .sites = sites(),
+          .sites = answered.in_cluster ? sites() / s.config.clusters : sites(),
           .link_s = answered.seconds,
           .payload_bytes = answered.payload_bytes,
           .header_bytes = answered.header_bytes,

@@ -98,6 +98,7 @@ class ExchangeThread {
                                       .layout_hash = hello_.layout_hash,
                                       .settings_hash = settings_hash(),
                                       .piece_bytes = hello_.piece_bytes,
+                                      .clusters = static_cast<int>(hello_.clusters),
                                       .codec = codec.get(),
                                       .mean_codec = mean_codec.get(),
                                       .segment = segment,
@@ -105,8 +106,11 @@ class ExchangeThread {
                                       .waiting_for = &work_.waiting_for});
     work_.transport = &transport;
     work_.connected = true;
-    const auto served = exchange.sync(hello_.completed, static_cast<int>(hello_.completed_slot),
-                                      hello_.completed_tokens, [this] { return oldest(); });
+    const auto served = exchange.sync({.number = hello_.completed,
+                                       .slot = static_cast<int>(hello_.completed_slot),
+                                       .tokens = hello_.completed_tokens,
+                                       .in_cluster = hello_.completed_in_cluster},
+                                      [this] { return oldest(); });
     say(Ready{.generation = generation_.number, .nonces = generation_.nonces});
     work_.ready = true;
     spdlog::debug("generation={} ready completed={}", generation_.number, hello_.completed);
@@ -154,6 +158,7 @@ class ExchangeThread {
     say(Answered{.number = send.number,
                  .slot = static_cast<std::uint32_t>(send.out.slot),
                  .generation = generation_.number,
+                 .in_cluster = send.out.in_cluster,
                  .tokens = result.tokens,
                  .seconds = seconds,
                  .payload_bytes = result.payload_bytes,
@@ -402,7 +407,8 @@ Hello first_message() {
   }
   const Message message = decode(std::span(packet).first(static_cast<std::size_t>(n)));
   const auto* hello = std::get_if<Hello>(&message);
-  if (hello == nullptr || hello->sites.empty() || hello->streams < 1 || hello->streams > 64)
+  if (hello == nullptr || hello->sites.empty() || hello->streams < 1 || hello->streams > 64 || hello->clusters < 1 ||
+      hello->sites.size() % hello->clusters != 0)
     throw Bug("the first message is no HELLO");
   return *hello;
 }

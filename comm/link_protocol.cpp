@@ -31,7 +31,7 @@ void put(ByteWriter& out, const Hello& m) {
   for (const auto& [key, value] : m.settings) out.string(key).string(value);
   out.hash(m.layout_hash).u64(m.nonce).u32(static_cast<std::uint32_t>(m.nonces.size()));
   for (const std::uint64_t nonce : m.nonces) out.u64(nonce);
-  out.u64(m.completed).u64(m.completed_tokens).u32(m.completed_slot);
+  out.u64(m.completed).u64(m.completed_tokens).u32(m.completed_slot).boolean(m.completed_in_cluster);
 }
 void get(ByteReader& in, Hello& m) {
   m.site = in.string("site", kText);
@@ -62,6 +62,7 @@ void get(ByteReader& in, Hello& m) {
   m.completed = in.u64("completed");
   m.completed_tokens = in.u64("tokens");
   m.completed_slot = in.u32("slot");
+  m.completed_in_cluster = in.boolean("in cluster");
 }
 
 void put(ByteWriter& out, const Send& m) {
@@ -120,13 +121,21 @@ void get(ByteReader& in, Ready& m) {
 }
 
 void put(ByteWriter& out, const Answered& m) {
-  out.u64(m.number).u32(m.slot).u32(m.generation).u64(m.tokens).f64(m.seconds).u64(m.payload_bytes).u64(m.header_bytes);
+  out.u64(m.number)
+      .u32(m.slot)
+      .u32(m.generation)
+      .boolean(m.in_cluster)
+      .u64(m.tokens)
+      .f64(m.seconds)
+      .u64(m.payload_bytes)
+      .u64(m.header_bytes);
   out.u64(m.wire_bytes).u64(m.retransmitted_bytes);
 }
 void get(ByteReader& in, Answered& m) {
   m.number = in.u64("number");
   m.slot = in.u32("slot");
   m.generation = in.u32("generation");
+  m.in_cluster = in.boolean("in cluster");
   m.tokens = in.u64("tokens");
   m.seconds = in.f64("seconds");
   m.payload_bytes = in.u64("payload");

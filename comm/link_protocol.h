@@ -37,6 +37,7 @@ struct Hello {
   std::vector<std::uint64_t> nonces;                  // of all, from the first READY; empty before
   std::uint64_t completed = 0, completed_tokens = 0;  // the last ANSWER's exchange
   std::uint32_t completed_slot = 0;
+  bool completed_in_cluster = false;
 
   int rank() const;
 };
@@ -60,6 +61,7 @@ struct Ready {
 struct Answered {
   std::uint64_t number = 0;
   std::uint32_t slot = 0, generation = 0;
+  bool in_cluster = false;
   std::uint64_t tokens = 0;
   double seconds = 0;
   std::uint64_t payload_bytes = 0, header_bytes = 0;

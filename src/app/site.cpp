@@ -60,7 +60,7 @@ void Site::send_fragment(int p, int next, bool last) {
   const auto own = encode(p, fragment_delta);
 
   const std::uint64_t steps = schedule_.steps_since_last_send(p, outer_step());
-  const bool in_cluster = settings_.clusters > 1 && !last && round % settings_.global_every != 0;
+  const bool in_cluster = !last && is_cluster_round(round);
   sent_[static_cast<std::size_t>(p)] = {.after = t_,
                                         .round = round,
                                         .in_cluster = in_cluster,
@@ -75,6 +75,7 @@ void Site::send_fragment(int p, int next, bool last) {
                   .first_of_group = true,
                   .in_cluster = in_cluster,
                   .next_slot = next < 0 ? -1 : slot_of(next),
+                  .next_in_cluster = next >= 0 && !last && is_cluster_round(schedule_.round_of(next, outer_step() + 1)),
                   .global_hash = shared_hash(span)});
   if (restarts_at_send()) restart(p, own);
   if (settings_.merge == Merge::corrected)
@@ -256,7 +257,8 @@ void Site::send_bucket(int b) {
   const bool first = b == 0;
   const bool last = b + 1 == static_cast<int>(buckets_.size());
   int next = last ? 0 : b + 1;
-  if (last && t_ == settings_.ddp_steps) {  // a fragment follows, or nothing
+  const bool last_of_all = last && t_ == settings_.ddp_steps;  // a fragment follows, or nothing
+  if (last_of_all) {
     const int p = only_ddp() ? -1 : schedule_.next_send(0, settings_.steps - settings_.ddp_steps);
     next = p < 0 ? -1 : slot_of(p);
   }
@@ -270,6 +272,7 @@ void Site::send_bucket(int b) {
                   .first_of_group = first,
                   .next_slot = next,
                   .next_first_of_group = last,
+                  .next_in_cluster = last_of_all && next >= 0 && is_cluster_round(1),
                   .global_hash = first && t_ % kHashEvery == 1 ? global_hash() : Hash128{}});
   due_.push_back(b);
 }

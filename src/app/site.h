@@ -130,6 +130,9 @@ class Site {
   std::uint64_t outer_step() const { return t_ - settings_.ddp_steps; }  // what the schedule counts
   bool only_ddp() const { return settings_.ddp_steps >= settings_.steps; }
   bool restarts_at_send() const { return settings_.merge == Merge::delayed || settings_.merge == Merge::eager; }
+  bool is_cluster_round(std::uint32_t round) const {
+    return settings_.clusters > 1 && round % settings_.global_every != 0;
+  }
   int slot_of(int p) const { return static_cast<int>(buckets_.size()) + p; }
   Span span_of(int p) const { return settings_.fragments[static_cast<std::size_t>(p)]; }
   std::span<const float> start(Span span) const;  // what a delta is measured from

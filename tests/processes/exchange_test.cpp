@@ -15,7 +15,11 @@ void agrees_with_in_process(const Plan& plan, std::uint64_t count) {
   Means means(plan);
   std::vector<SlotSpec> specs;
   for (const std::size_t n : plan.slots) specs.push_back({n});
-  InProcessHub hub({.sites = plan.sites, .slots = specs, .codec = {.name = plan.codec}, .mean_codec = {.name = plan.mean_codec}});
+  InProcessHub hub({.sites = plan.sites,
+                    .slots = specs,
+                    .codec = {.name = plan.codec},
+                    .mean_codec = {.name = plan.mean_codec},
+                    .clusters = plan.clusters});
   const auto outcomes = run_sites(plan.sites, [&](int rank) {
     LinkClient link(link_config(plan, rank, folder / "store"));
     InProcess& reference = hub.site(rank);
@@ -102,6 +106,22 @@ TEST_CASE("exchange: groups with one header, buckets of different sizes in fligh
     CAPTURE(sites);
     agrees_with_in_process({.sites = sites, .slots = {70'000, 30'000, 5000, 10}, .group = 4}, 40);
   }
+}
+
+TEST_CASE("exchange: within clusters, and of all sites in between") {
+  for (const auto& [sites, clusters] : {std::pair{2, 2}, {4, 2}, {4, 4}, {6, 2}})
+    for (const char* codec : {"fp32", "bf16"}) {
+      CAPTURE(sites);
+      CAPTURE(clusters);
+      CAPTURE(codec);
+      agrees_with_in_process({.sites = sites,
+                              .slots = {20'000, 300, 40'000, 400'001},
+                              .codec = codec,
+                              .mean_codec = codec,
+                              .piece_bytes = 100'000,
+                              .clusters = clusters},
+                             24);
+    }
 }
 
 TEST_CASE("exchange: the next slot need not be known") {

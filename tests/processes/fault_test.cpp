@@ -127,6 +127,11 @@ TEST_CASE("faults: links killed at random moments, groups with one header") {
   storm({.sites = 3, .slots = {50'000, 20'000, 3000, 10}, .group = 4}, storm_kills(30), 6);
 }
 
+TEST_CASE("faults: links killed at random moments, clusters that run ahead of each other") {
+  storm({.sites = 4, .slots = {300'000, 500, 40'000}, .clusters = 2}, storm_kills(30), 7);
+  storm({.sites = 6, .slots = {60'000, 700}, .codec = "bf16", .mean_codec = "bf16", .clusters = 3}, storm_kills(20), 8);
+}
+
 TEST_CASE("faults: an idle link is started again although its trainer only computes") {
   const TempDir folder;
   const Plan plan{.sites = 2, .slots = {5000}, .timeout_s = 3};

@@ -45,6 +45,13 @@ struct Plan {
   bool equal_tokens = false;
   int group = 1;        // exchanges of one header
   bool promise = true;  // next_slot is told
+  int clusters = 1;     // > 1: every third exchange is of all sites, the others of each cluster
+
+  bool in_cluster(std::uint64_t number) const { return clusters > 1 && number % 3 != 0; }
+  int first_member(int rank, std::uint64_t number) const {
+    return in_cluster(number) ? rank / members(number) * members(number) : 0;
+  }
+  int members(std::uint64_t number) const { return in_cluster(number) ? sites / clusters : sites; }
 
   int slot_of(std::uint64_t number) const { return static_cast<int>((number - 1) % slots.size()); }
   bool first(std::uint64_t number) const { return (number - 1) % static_cast<std::uint64_t>(group) == 0; }
@@ -58,10 +65,12 @@ struct Plan {
                  .round = static_cast<std::uint32_t>(number),
                  .step = number,
                  .tokens = tokens(rank, number),
-                 .first_of_group = first(number)};
+                 .first_of_group = first(number),
+                 .in_cluster = in_cluster(number)};
     if (promise && !last) {
       out.next_slot = slot_of(number + 1);
       out.next_first_of_group = first(number + 1);
+      out.next_in_cluster = in_cluster(number + 1);
     }
     return out;
   }
@@ -92,6 +101,7 @@ inline LinkConfig link_config(const Plan& plan, int rank, const std::filesystem:
       std::chrono::milliseconds(static_cast<int>((plan.start_s > 0 ? plan.start_s : plan.timeout_s) * 1000));
   config.codec.name = plan.codec;
   config.mean_codec.name = plan.mean_codec;
+  config.clusters = plan.clusters;
   for (const std::size_t n : plan.slots) config.slots.push_back({n});
   config.settings = {{"inner.lr", "0.1"}, {"outer.period", "30"}};
   config.layout_hash = {.high = 7, .low = 8};
@@ -111,30 +121,31 @@ class Means {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = test_value(static_cast<std::uint64_t>(rank), number, i);
     codec_->encode(values, {}, out);
   }
-  std::shared_ptr<const std::vector<float>> mean(std::uint64_t number) {
+  std::shared_ptr<const std::vector<float>> mean(int rank, std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<const std::vector<float>> found = means_[number];
+    const int from = plan_.first_member(rank, number), count = plan_.members(number);
+    std::shared_ptr<const std::vector<float>> found = means_[{number, from}];
     if (!found) {
       const std::size_t n = plan_.slots[static_cast<std::size_t>(plan_.slot_of(number))];
-      std::vector<std::vector<std::byte>> payloads(static_cast<std::size_t>(plan_.sites),
+      std::vector<std::vector<std::byte>> payloads(static_cast<std::size_t>(count),
                                                    std::vector<std::byte>(codec_->encoded_bytes(n)));
       std::vector<std::uint64_t> weights;
-      for (int r = 0; r < plan_.sites; ++r) {
-        payload(r, number, payloads[static_cast<std::size_t>(r)]);
+      for (int r = from; r < from + count; ++r) {
+        payload(r, number, payloads[static_cast<std::size_t>(r - from)]);
         weights.push_back(plan_.tokens(r, number));
       }
       std::vector<float> mean(n);
       exchange_mean(std::vector<std::span<const std::byte>>(payloads.begin(), payloads.end()), weights, *codec_,
                     *mean_codec_, mean);
       found = std::make_shared<const std::vector<float>>(std::move(mean));
-      means_[number] = found;
-      while (means_.size() > 8) means_.erase(means_.begin());
+      means_[{number, from}] = found;
+      while (means_.size() > 16) means_.erase(means_.begin());
     }
     return found;
   }
   // Values of `got` that are not to the bit what they must be.
-  std::size_t wrong(std::uint64_t number, std::span<const float> got) {
-    const auto want = mean(number);
+  std::size_t wrong(int rank, std::uint64_t number, std::span<const float> got) {
+    const auto want = mean(rank, number);
     if (got.size() != want->size()) return got.size() + want->size();
     std::size_t count = 0;
     for (std::size_t i = 0; i < got.size(); ++i)
@@ -146,7 +157,7 @@ class Means {
   Plan plan_;
   std::unique_ptr<Codec> codec_, mean_codec_;
   std::mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<const std::vector<float>>> means_;
+  std::map<std::pair<std::uint64_t, int>, std::shared_ptr<const std::vector<float>>> means_;  // number, first rank
 };
 
 // How a site ended: "" when well, else the kind of error; with its text.
@@ -228,11 +239,12 @@ inline void send_exchange(LinkClient& link, const Means& means, const Plan& plan
 inline Answer take_exchange(LinkClient& link, Means& means, const Plan& plan, std::uint64_t number) {
   const Answer answer = link.wait(plan.slot_of(number));
   if (answer.number != number) throw std::runtime_error(text("exchange ", number, " was answered as ", answer.number));
-  if (const std::size_t wrong = means.wrong(number, answer.mean); wrong > 0)
+  if (const std::size_t wrong = means.wrong(link.rank(), number, answer.mean); wrong > 0)
     throw std::runtime_error(
         text("exchange ", number, ": ", wrong, " of ", answer.mean.size(), " means are wrong at rank ", link.rank()));
   std::uint64_t tokens = 0;
-  for (int r = 0; r < plan.sites; ++r) tokens += plan.tokens(r, number);
+  const int from = plan.first_member(link.rank(), number);
+  for (int r = from; r < from + plan.members(number); ++r) tokens += plan.tokens(r, number);
   if (answer.tokens != tokens)
     throw std::runtime_error(text("exchange ", number, ": ", answer.tokens, " tokens, expected ", tokens));
   return answer;

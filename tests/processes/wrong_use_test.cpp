@@ -79,7 +79,8 @@ TEST_CASE("wrong use: another model or other messages are named before anything 
 TEST_CASE("wrong use: what the links themselves are set to must agree too") {
   check_both(with_change([](LinkConfig& config) { config.codec.name = "bf16"; }), "ConfigError",
              {"comm.codec", "fp32", "bf16"});
-  check_both(with_change([](LinkConfig& config) { config.mean_codec.name = "bf16"; }), "ConfigError", {"comm.mean_codec"});
+  check_both(with_change([](LinkConfig& config) { config.mean_codec.name = "bf16"; }), "ConfigError",
+             {"comm.mean_codec"});
   check_both(with_change([](LinkConfig& config) { config.streams = 3; }), "ConfigError", {"comm.streams", "2", "3"});
   check_both(with_change([](LinkConfig& config) { config.piece_bytes = 4096; }), "ConfigError",
              {"comm.piece_mib", "0.00390625"});
