@@ -78,7 +78,7 @@ class Connecting {
 }  // namespace
 
 GlooTransport::GlooTransport(const FileStore& store, const std::string& prefix, const std::string& address, int rank,
-                             int sites, int streams)
+                             int sites, int streams, const Emulate& emulate)
     : rank_(rank), sites_(sites), contexts_(2 * static_cast<std::size_t>(streams) + 2) {
   std::vector<std::shared_ptr<gloo::transport::Device>> devices;
   for (int i = 0; i < streams; ++i)
@@ -100,6 +100,7 @@ GlooTransport::GlooTransport(const FileStore& store, const std::string& prefix, 
     }).detach();
   contexts_ = state->wait();
   counter_.find();
+  if (emulate.on()) uplink_ = std::make_unique<EmulatedUplink>(emulate, streams, static_cast<std::uint64_t>(rank));
 }
 
 GlooTransport::~GlooTransport() = default;
@@ -145,8 +146,10 @@ GlooTransport::Receive GlooTransport::receive_fixed(int from, int id, std::byte*
 }
 
 void GlooTransport::send_fixed(int to, int id, const std::byte* data, std::size_t bytes) {
-  sending_fixed_.push_back(fixed(false, to, id, const_cast<std::byte*>(data), bytes));
-  sending_fixed_.back()->send(0, bytes);
+  gloo::transport::Buffer* const buffer = fixed(false, to, id, const_cast<std::byte*>(data), bytes);
+  sending_fixed_.push_back(buffer);
+  if (uplink_) return uplink_->hold(to, streams(), bytes, [=] { buffer->send(0, bytes); });
+  buffer->send(0, bytes);
 }
 
 void GlooTransport::send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data,
@@ -154,12 +157,17 @@ void GlooTransport::send(const std::vector<int>& to, std::uint64_t tag, int stre
   auto* memory = const_cast<std::byte*>(data);  // Gloo has one kind of buffer for both directions; it only reads here
   for (const int rank : to) {
     sending_.push_back(context(stream, rank_, rank).createUnboundBuffer(memory, bytes));
-    sending_.back()->send(rank, tag);
+    gloo::transport::UnboundBuffer* const buffer = sending_.back().get();
+    if (uplink_)
+      uplink_->hold(rank, stream, bytes, [=] { buffer->send(rank, tag); });
+    else
+      buffer->send(rank, tag);
   }
 }
 
 void GlooTransport::wait_sends(std::atomic<int>& waiting_for) {
   waiting_for = -2;  // no one in particular: some peer does not take what is sent
+  if (uplink_) uplink_->wait();
   for (const auto& sending : sending_)
     if (!sending->waitSend(kForever)) throw LinkError("a send was given up");
   sending_.clear();

@@ -10,6 +10,7 @@
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -19,6 +20,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comm/emulated_uplink.h"
 #include "comm/store.h"
 
 namespace atl::link {
@@ -49,7 +51,7 @@ class GlooTransport {
  public:
   // Blocks until all are connected (the caller's deadline is the front thread's).  `prefix` of the rendezvous keys is new in every generation.
   GlooTransport(const FileStore& store, const std::string& prefix, const std::string& address, int rank, int sites,
-                int streams);
+                int streams, const Emulate& emulate = {});
   ~GlooTransport();
 
   int rank() const { return rank_; }
@@ -81,7 +83,8 @@ class GlooTransport {
   void send(const std::vector<int>& to, std::uint64_t tag, int stream, const std::byte* data, std::size_t bytes);
   void wait_sends(std::atomic<int>& waiting_for);
 
-  double round_trip() const { return counter_.round_trip(); }  // seconds: the longest of the shortest ones seen so far
+  // Seconds: the longest of the shortest ones seen so far; or what is emulated, when that is more.
+  double round_trip() const { return std::max(counter_.round_trip(), uplink_ ? uplink_->round_trip() : 0); }
   WireBytes wire_bytes() const;  // of this process's connections; some 2 us for each; from any thread
 
  private:
@@ -95,6 +98,7 @@ class GlooTransport {
   std::map<std::tuple<bool, int, int>, std::unique_ptr<gloo::transport::Buffer>> fixed_;  // received, other rank, id
   std::vector<gloo::transport::Buffer*> sending_fixed_;
   mutable TcpCounter counter_;
+  std::unique_ptr<EmulatedUplink> uplink_;  // when one is asked for
 };
 
 }  // namespace atl::link

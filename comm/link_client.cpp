@@ -246,6 +246,7 @@ Hello LinkClient::Impl::hello() const {
           .codec = config.codec,
           .mean_codec = config.mean_codec,
           .clusters = static_cast<std::uint32_t>(config.clusters),
+          .emulate = config.emulate,
           .streams = static_cast<std::uint32_t>(config.streams),
           .piece_bytes = config.piece_bytes,
           .timeout_ms = static_cast<std::uint64_t>(config.timeout.count()),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/codec.h"
+#include "comm/emulated_uplink.h"
 #include "comm/exchange.h"
 
 namespace atl {
@@ -25,7 +26,8 @@ struct LinkConfig {
   std::chrono::milliseconds timeout{30'000};   // of one exchange, and of waiting for sites
   std::chrono::milliseconds start_timeout{0};  // of waiting for everybody at the start; 0: timeout
   CodecConfig codec, mean_codec;
-  int clusters = 1;  // of sites / clusters neighbours in rank order
+  int clusters = 1;       // of sites / clusters neighbours in rank order
+  link::Emulate emulate;  // of this site's uplink
   std::vector<SlotSpec> slots;
   Hash128 layout_hash;
   std::vector<std::pair<std::string, std::string>>

@@ -89,9 +89,9 @@ class ExchangeThread {
     void* memory =
         mmap(nullptr, std::max<std::size_t>(segment.bytes, 1), PROT_READ | PROT_WRITE, MAP_SHARED, kSegmentFd, 0);
     if (memory == MAP_FAILED) throw Bug("the segment cannot be mapped");
-    transport_ =
-        std::make_unique<GlooTransport>(store_, generation_.prefix(), address_, hello_.rank(),
-                                        static_cast<int>(hello_.sites.size()), static_cast<int>(hello_.streams));
+    transport_ = std::make_unique<GlooTransport>(store_, generation_.prefix(), address_, hello_.rank(),
+                                                 static_cast<int>(hello_.sites.size()),
+                                                 static_cast<int>(hello_.streams), hello_.emulate);
     GlooTransport& transport = *transport_;
     GlooExchange exchange(transport, {.sites = hello_.sites,
                                       .generation = generation_.number,

@@ -24,7 +24,9 @@ void put(ByteWriter& out, const Hello& m) {
   for (const std::string& site : m.sites) out.string(site);
   out.string(m.store).string(m.interface).string(m.log_level);
   for (const CodecConfig& codec : {m.codec, m.mean_codec}) out.string(codec.name).u64(codec.block).u64(codec.keep);
-  out.u32(m.clusters).u32(m.streams).u64(m.piece_bytes).u64(m.timeout_ms).u64(m.start_ms);
+  out.u32(m.clusters);
+  out.f64(m.emulate.bandwidth_mbit).f64(m.emulate.rtt_ms).f64(m.emulate.jitter_ms).f64(m.emulate.loss_percent);
+  out.u32(m.streams).u64(m.piece_bytes).u64(m.timeout_ms).u64(m.start_ms);
   out.u32(static_cast<std::uint32_t>(m.slots.size()));
   for (const std::uint64_t values : m.slots) out.u64(values);
   out.u32(static_cast<std::uint32_t>(m.settings.size()));
@@ -44,6 +46,8 @@ void get(ByteReader& in, Hello& m) {
     codec->keep = in.u64("keep");
   }
   m.clusters = in.u32("clusters");
+  for (double* number : {&m.emulate.bandwidth_mbit, &m.emulate.rtt_ms, &m.emulate.jitter_ms, &m.emulate.loss_percent})
+    *number = in.f64("emulate");
   m.streams = in.u32("streams");
   m.piece_bytes = in.u64("piece");
   m.timeout_ms = in.u64("timeout");

@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "comm/codec.h"
+#include "comm/emulated_uplink.h"
 #include "comm/exchange.h"
 
 namespace atl::link {
@@ -27,6 +28,7 @@ struct Hello {
   std::string store, interface, log_level;
   CodecConfig codec, mean_codec;
   std::uint32_t clusters = 1;
+  Emulate emulate;
   std::uint32_t streams = 4;
   std::uint64_t piece_bytes = 0, timeout_ms = 0;
   std::uint64_t start_ms = 0;        // left until the first READY must have come; 0: it has come before

@@ -219,6 +219,17 @@ void settings(C& c, V& v) {
   v.section("store");
   v.key("store.url", c.store.url, any, "a text", "train: file:///folder that all sites see", Agree::no);
 
+  v.section("network");
+  v.key("network.emulate.bandwidth_mbit", c.emulate.bandwidth_mbit, not_negative, "a number, 0 or above",
+        "launch, train: hold what this site sends back, as a slow link would; 0: do not", Agree::no);
+  v.key("network.emulate.rtt_ms", c.emulate.rtt_ms, not_negative, "a number, 0 or above", "round trip between sites",
+        Agree::no);
+  v.key("network.emulate.jitter_ms", c.emulate.jitter_ms, not_negative, "a number, 0 or above",
+        "a message may come so much later", Agree::no);
+  v.key(
+      "network.emulate.loss_percent", c.emulate.loss_percent, [](double x) { return x >= 0 && x <= 50; },
+      "a number from 0 to 50", "of packets: lowers the rate to what CUBIC reaches", Agree::no);
+
   v.section("eval");
   v.key("eval.every_rounds", c.eval.every_rounds, any, "a whole number, 0 or above",
         "rounds (ddp: steps) between evaluations; 0: at the end only", Agree::no);
@@ -510,6 +521,16 @@ void check_store(ConfigReader& in, const RunConfig& c) {
     in.complain("store.url", "but it must be file:///FOLDER, with the folder's full path");
 }
 
+void check_network(ConfigReader& in, const RunConfig& c) {
+  if (c.emulate.on() || !in.sound("network.emulate.bandwidth_mbit")) return;
+  const std::pair<const char*, double> others[] = {{"network.emulate.rtt_ms", c.emulate.rtt_ms},
+                                                   {"network.emulate.jitter_ms", c.emulate.jitter_ms},
+                                                   {"network.emulate.loss_percent", c.emulate.loss_percent}};
+  for (const auto& [key, value] : others)
+    if (value > 0 && in.sound(key))
+      in.complain(key, "but network.emulate.bandwidth_mbit is not given: nothing is emulated without it");
+}
+
 void check_clock(ConfigReader& in, const RunConfig& c) {
   const auto& k = c.clock;
   if (!in.sound("clock.step_seconds") || !in.sound("clock.bandwidth_mbit") || !in.sound("clock.rtt_ms")) return;
@@ -569,6 +590,7 @@ RunConfig parse_config(const std::string& toml, const std::string& name, const s
   check_comm(in, c);
   check_outer(in, c);
   check_store(in, c);
+  check_network(in, c);
   check_clock(in, c);
   if (train_site) check_train(in, c, *train_site);
   in.finish();

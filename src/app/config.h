@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/codec.h"
+#include "comm/emulated_uplink.h"
 #include "inner/config.h"
 #include "outer/fragments.h"
 #include "outer/merge.h"
@@ -69,7 +70,8 @@ struct RunConfig {
     std::uint64_t every_rounds = 0;  // 0: at the end only
     std::size_t windows = 256;       // 0: all
   } eval;
-  struct Clock {  // simulate: the modelled clock; all 0: none
+  link::Emulate emulate;  // [network] emulate: each site's uplink in launch and train; off without a bandwidth
+  struct Clock {          // simulate: the modelled clock; all 0: none
     double step_seconds = 0, bandwidth_mbit = 0, rtt_ms = 0;
   } clock;
 

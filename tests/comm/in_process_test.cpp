@@ -114,7 +114,8 @@ TEST_CASE("in process: the mean and the bytes are those of comm/average.h, for e
     for (const std::string& mean_name : codec_names())
       for (int sites = 1; sites <= 5; ++sites)
         for (const std::size_t n : {0U, 1U, 1'000U, 5'001U}) {
-          InProcessHub hub({.sites = sites, .slots = {{n}}, .codec = {.name = codec_name}, .mean_codec = {.name = mean_name}});
+          InProcessHub hub(
+              {.sites = sites, .slots = {{n}}, .codec = {.name = codec_name}, .mean_codec = {.name = mean_name}});
           const auto codec = make_codec(codec_name), mean_codec = make_codec(mean_name);
           std::vector<std::span<const std::byte>> payloads;
           std::vector<std::uint64_t> weights;

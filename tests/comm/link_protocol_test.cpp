@@ -38,6 +38,9 @@ std::vector<Message> samples() {
   hello.completed = 6;
   hello.completed_tokens = 7;
   hello.completed_slot = 2;
+  hello.completed_in_cluster = true;
+  hello.clusters = 3;
+  hello.emulate = {.bandwidth_mbit = 100, .rtt_ms = 50.5, .jitter_ms = 2, .loss_percent = 0.1};
   Send send{.number = 9, .out = {}, .oldest_ms = 10};
   send.out = {.slot = 2,
               .round = 3,
@@ -45,11 +48,14 @@ std::vector<Message> samples() {
               .tokens = 5,
               .finite = false,
               .first_of_group = false,
+              .in_cluster = true,
               .next_slot = -1,
+              .next_in_cluster = true,
               .global_hash = {.high = 6, .low = 7}};
   Answered answered;
   answered.number = 1;
   answered.slot = 2;
+  answered.in_cluster = true;
   answered.generation = 3;
   answered.tokens = 4;
   answered.seconds = 0.125;

@@ -124,6 +124,20 @@ TEST_CASE("exchange: within clusters, and of all sites in between") {
     }
 }
 
+TEST_CASE("exchange: an emulated network takes its time, and changes no bit") {
+  for (const int sites : {2, 3}) {
+    CAPTURE(sites);
+    const double start = steady_seconds();
+    agrees_with_in_process({.sites = sites,
+                            .slots = {100, 60'000, 300'000},
+                            .piece_bytes = 100'000,
+                            .emulate = {.bandwidth_mbit = 200, .rtt_ms = 30, .jitter_ms = 2, .loss_percent = 0.001}},
+                           9);
+    // 3 rounds of 1.44 MB (2 sites; more: 4/3 of it) at 200 Mbit/s, and of 3 exchanges with half a round trip each
+    CHECK(steady_seconds() - start > 3 * 1.44e6 * 8 / 200e6 + 9 * 0.015);
+  }
+}
+
 TEST_CASE("exchange: the next slot need not be known") {
   for (const int sites : {2, 3}) {
     CAPTURE(sites);
