@@ -5,6 +5,7 @@
 #include "kernels/add.h"
 #include "kernels/bf16.h"
 #include "kernels/buffer_cuda.h"
+#include "kernels/codes.h"
 #include "kernels/delta.h"
 #include "kernels/finite.h"
 #include "kernels/hash.h"
@@ -31,6 +32,8 @@ void heavy_ball_cuda(float*, float*, const float*, std::size_t, float, float, co
 void adam_cuda(float*, float*, float*, const float*, std::size_t, const AdamStep&, const Place&) { refuse("adam"); }
 void add_scaled_cuda(float*, const float*, std::size_t, float, const Place&) { refuse("add_scaled"); }
 void set_zero_cuda(float*, std::size_t, const Place&) { refuse("set_zero"); }
+void encode_cuda(const Coding&, const float*, std::size_t, std::uint8_t*, const Place&) { refuse("encode"); }
+bool decode_cuda(const Coding&, const std::uint8_t*, float*, std::size_t, const Place&) { refuse("decode"); }
 void mix_cuda(float*, const float*, std::size_t, float, const Place&) { refuse("mix"); }
 void to_bf16_cuda(const float*, std::uint16_t*, std::size_t, const Place&) { refuse("to_bf16"); }
 void from_bf16_cuda(const std::uint16_t*, float*, std::size_t, const Place&) { refuse("from_bf16"); }

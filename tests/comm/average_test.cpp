@@ -115,7 +115,8 @@ TEST_CASE("average: piece by piece gives the bits of the whole") {
                c = encoded(*codec, normal_values(n, 3));
     const std::vector<std::uint64_t> weights{5, 7, 11};
     const auto whole = mean_of(*codec, {a, b, c}, weights, n);
-    for (const std::size_t piece : {1'000U, 8'192U, 16'383U}) {
+    for (const std::size_t about : {1'000U, 8'192U, 16'383U}) {
+      const std::size_t piece = std::max<std::size_t>(1, about / codec->block()) * codec->block();
       std::vector<float> mean(n);
       for (std::size_t at = 0; at < n; at += piece) {
         const std::size_t count = std::min(piece, n - at);
@@ -137,6 +138,7 @@ TEST_CASE("average: what an exchange computes is the mean of each chunk, through
       for (std::size_t sites = 1; sites <= 5; ++sites)
         for (const std::size_t n : {0U, 1U, 4U, 1'001U}) {
           const auto codec = make_codec(name), mean_codec = make_codec(mean_name);
+          if (mean_codec->sparse()) continue;
           std::vector<std::vector<std::byte>> payloads;
           std::vector<std::uint64_t> weights;
           for (std::size_t r = 0; r < sites; ++r) {
@@ -144,8 +146,8 @@ TEST_CASE("average: what an exchange computes is the mean of each chunk, through
             weights.push_back(100 + r);
           }
           std::vector<float> want = mean_of(*codec, payloads, weights, n), mean(n, NAN);
-          if (sites >= 3)
-            mean_codec->decode(encoded(*mean_codec, want), want);  // a value at a time: chunks change nothing
+          if (sites >= 3 && !codec->sparse())
+            mean_codec->decode(encoded(*mean_codec, want), want);  // a block at a time: chunks change nothing
           const std::vector<std::span<const std::byte>> spans(payloads.begin(), payloads.end());
           exchange_mean(spans, weights, *codec, *mean_codec, mean);
           CAPTURE(name);
