@@ -37,6 +37,8 @@ class TcpCounter {
   void find();          // in the descriptor table
   double round_trip();  // seconds, the largest tcpi_min_rtt
   WireBytes count();    // of one that has ended: what it was before
+  // Where a send buffer's size has been fixed: gives it back to the kernel, which lets it grow.
+  void free_send_buffers();
 
  private:
   struct Socket {
@@ -97,6 +99,7 @@ class GlooTransport {
   std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> sending_;
   std::map<std::tuple<bool, int, int>, std::unique_ptr<gloo::transport::Buffer>> fixed_;  // received, other rank, id
   std::vector<gloo::transport::Buffer*> sending_fixed_;
+  std::map<int, std::size_t> largest_fixed_;  // bytes that were sent, by other rank
   mutable TcpCounter counter_;
   std::unique_ptr<EmulatedUplink> uplink_;  // when one is asked for
 };

@@ -1,4 +1,5 @@
 // Bytes that really left: TCP_INFO of this process's own connections.
+#include <linux/socket.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -12,7 +13,8 @@
 namespace atl::link {
 namespace {
 
-constexpr int kEstablished = 1;  // TCP_ESTABLISHED, of <netinet/tcp.h>
+constexpr int kSendBuffer = 1 << 20;  // bytes
+constexpr int kEstablished = 1;       // TCP_ESTABLISHED, of <netinet/tcp.h>
 
 bool info_of(int socket, tcp_info& info) {
   socklen_t size = sizeof info;
@@ -44,6 +46,21 @@ double TcpCounter::round_trip() {
     if (info_of(socket.fd, info)) longest = std::max(longest, info.tcpi_min_rtt);
   }
   return longest * 1e-6;
+}
+
+void TcpCounter::free_send_buffers() {
+  const std::lock_guard lock(mutex_);
+  for (const Socket& socket : sockets_) {
+    int locked = 0, bytes = 0;
+    socklen_t size = sizeof locked;
+    if (getsockopt(socket.fd, SOL_SOCKET, SO_BUF_LOCK, &locked, &size) != 0 || (locked & SOCK_SNDBUF_LOCK) == 0)
+      continue;  // nobody has fixed it; or Linux before 5.14
+    size = sizeof bytes;
+    if (getsockopt(socket.fd, SOL_SOCKET, SO_SNDBUF, &bytes, &size) == 0 && bytes < kSendBuffer)
+      setsockopt(socket.fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);  // at most net.core.wmem_max
+    locked &= ~SOCK_SNDBUF_LOCK;
+    setsockopt(socket.fd, SOL_SOCKET, SO_BUF_LOCK, &locked, sizeof locked);
+  }
 }
 
 WireBytes TcpCounter::count() {
