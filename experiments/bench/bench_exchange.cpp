@@ -4,12 +4,6 @@
 // site.  Beside it: what a trainer sees of many small exchanges (DDP), and what an idle link costs.
 // Last line: ratio=NUMBER, the worse of (gloo's time / ours) / 0.95 at 2 sites and / 0.9 at 4; 1 or more is the goal.
 //   bench_exchange [--repetitions N] [--streams C] [--piece_mib K] [--mb N] [--only exchange|small|idle]
-#include <gloo/allreduce.h>
-#include <gloo/math.h>
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/file_store.h>
-#include <gloo/rendezvous/prefix_store.h>
-#include <gloo/transport/tcp/device.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -30,10 +24,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/gloo_exchange.h"
 #include "comm/link_client.h"
+#include "contestants.h"
 
 using namespace atl;
+using namespace atl::bench;
 
 namespace {
 
@@ -88,11 +83,6 @@ class Folder {
   std::string path_;
 };
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
 // CPU seconds of all threads of a process so far.
 double cpu_seconds(int pid) {
   double sum = 0;
@@ -137,85 +127,6 @@ void processes(int sites, const std::function<void(int)>& what) {
 
 // ---------------------------------------------------------------------------------------------- 64 MB against gloo::allreduce
 
-class Reference {
- public:
-  Reference(const std::string& folder, int rank, int sites, std::size_t n) : values_(n, 0.0F) {
-    gloo::rendezvous::FileStore store(folder);
-    gloo::transport::tcp::attr attr("127.0.0.1");
-    auto device = gloo::transport::tcp::CreateDevice(attr);
-    auto context = std::make_shared<gloo::rendezvous::Context>(rank, sites);
-    context->connectFullMesh(store, device);
-    context_ = std::move(context);
-  }
-  void run(std::size_t segment) {
-    gloo::AllreduceOptions options(context_);
-    options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
-    options.setOutput(values_.data(), values_.size());
-    void (*sum)(void*, const void*, const void*, std::size_t) = &gloo::sum<float>;  // gloo's own, vectorised
-    options.setReduceFunction(sum);
-    options.setTag(tag_++);
-    options.setMaxSegmentSize(segment);
-    gloo::allreduce(options);
-  }
-
- private:
-  std::vector<float> values_;
-  std::shared_ptr<gloo::Context> context_;
-  std::uint32_t tag_ = 1;
-};
-
-class Ours {
- public:
-  Ours(const std::string& folder, int rank, int sites, std::size_t n, const Options& options)
-      : codec_(make_codec("fp32")), store_("file://" + folder), n_(n) {
-    const std::vector<std::uint64_t> values{n};
-    const link::Segment segment = link::segment_of(values, *codec_);
-    memory_ = static_cast<std::byte*>(
-        mmap(nullptr, segment.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    in_ = reinterpret_cast<float*>(memory_ + segment.slots[0].in);
-    out_ = reinterpret_cast<const float*>(memory_ + segment.slots[0].out);
-    for (std::size_t i = 0; i < n; ++i) in_[i] = static_cast<float>(rank + 1) * static_cast<float>(1 + i % 1000);
-    transport_ = std::make_unique<link::GlooTransport>(store_, "gloo/1-1/", "127.0.0.1", rank, sites, options.streams);
-    std::vector<std::string> names;
-    for (int r = 0; r < sites; ++r) names.push_back("site-" + std::to_string(r));
-    exchange_ =
-        std::make_unique<link::GlooExchange>(*transport_, link::GlooExchange::Setup{.sites = names,
-                                                                                    .generation = 1,
-                                                                                    .layout_hash = {},
-                                                                                    .settings_hash = {},
-                                                                                    .piece_bytes = options.piece_bytes,
-                                                                                    .codec = codec_.get(),
-                                                                                    .mean_codec = codec_.get(),
-                                                                                    .segment = segment,
-                                                                                    .memory = memory_,
-                                                                                    .waiting_for = &waiting_for_});
-    exchange_->sync(0, 0, 0, [] { return link::Send{}; });
-    factor_ = static_cast<float>(sites + 1) / 2;  // mean of 1 ... M
-  }
-  void run(bool last) {
-    link::Send send{.number = ++number_, .out = {}, .oldest_ms = 0};
-    send.out = {.slot = 0, .round = 1, .step = number_, .tokens = 100, .next_slot = last ? -1 : 0};
-    exchange_->run(send);
-  }
-  void check() const {
-    for (std::size_t i = 0; i < n_; ++i)
-      if (out_[i] != factor_ * static_cast<float>(1 + i % 1000)) throw Bug(text("mean ", i, " is ", out_[i]));
-  }
-
- private:
-  std::unique_ptr<Codec> codec_;
-  FileStore store_;
-  std::size_t n_;
-  std::byte* memory_ = nullptr;
-  float* in_ = nullptr;
-  const float* out_ = nullptr;
-  std::atomic<int> waiting_for_{-1};
-  std::unique_ptr<link::GlooTransport> transport_;
-  std::unique_ptr<link::GlooExchange> exchange_;
-  std::uint64_t number_ = 0;
-  float factor_ = 0;
-};
-
 double exchange_against_gloo(int sites, const Options& options) {
   const std::size_t n = options.megabytes * 1'000'000 / sizeof(float);
   const std::vector<std::size_t> segments{256U << 10U, 1U << 20U, 2U << 20U, 4U << 20U, 8U << 20U, 16U << 20U};
@@ -225,8 +136,8 @@ double exchange_against_gloo(int sites, const Options& options) {
   std::filesystem::create_directories(folder / "gloo");
   // In seconds: first kTries of each segment size, then gloo's and ours in turn.
   processes(sites, [&](int rank) {
-    Reference reference(folder / "gloo", rank, sites, n);
-    Ours ours(folder / "store", rank, sites, n, options);
+    Reference reference(folder / "gloo", "127.0.0.1", rank, sites, n);
+    Ours ours(folder / "store", "127.0.0.1", rank, sites, n, options.streams, options.piece_bytes);
     int at = 0;
     const auto timed = [&](const auto& what) {
       board.meet();
