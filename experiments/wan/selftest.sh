@@ -54,6 +54,10 @@ for signal in INT TERM; do
   same "SIG$signal: exit code" "$code" $((128 + $(kill -l "$signal")))
   same "SIG$signal: nothing of run ${run:?the commands did not start} is left" "$(gone "$run")" 1
 done
+run=$(./wan.sh --sites 2 -- bash -c 'echo {run}; sleep 0.5; yes' 2>&1 | head -n 1)  # a reader that goes away
+run=$(basename "$run")
+for _ in {1..100}; do [[ $(gone "$run") == 1 ]] && break; sleep 0.1; done
+same "broken pipe: nothing of run $run is left" "$(gone "$run")" 1
 before=$(ip netns list | grep -c atoll-wan)
 ./wan.sh --sites 2 --mbit fast -- true >"$out/wrong" 2>&1
 same "a number that is none: exit code" "$?" 2

@@ -82,7 +82,7 @@ run=$(basename "$dir")
 emulator='' commands=() readers=() signal=0
 
 finish() {
-  trap '' INT TERM HUP
+  trap '' INT TERM HUP PIPE
   local i
   if [[ ${#commands[@]} -gt 0 ]] && kill -0 "${commands[@]}" 2>/dev/null; then  # ended early
     for ((i = 0; i < sites; ++i)); do end_processes "atoll-wan-$run-$i" TERM; done
@@ -96,6 +96,7 @@ trap finish EXIT
 trap 'signal=2' INT
 trap 'signal=15' TERM
 trap 'signal=1' HUP
+trap 'signal=15' PIPE  # nobody reads what it prints any more
 exec {lock}<>"$dir/lock"
 flock -n "$lock"
 
