@@ -51,10 +51,12 @@ struct Answer {
   std::uint64_t header_bytes = 0;
   std::uint64_t wire_bytes =
       0;  // this site's sockets sent since the answer before (TCP_INFO: retransmissions included)
+  std::uint64_t retransmitted_bytes = 0, received_bytes = 0;  // likewise
 };
 
 struct ExchangeTotals {
-  std::uint64_t exchanges = 0, payload_bytes = 0, header_bytes = 0, wire_bytes = 0, retransmitted_bytes = 0;
+  std::uint64_t exchanges = 0, payload_bytes = 0, header_bytes = 0, wire_bytes = 0, retransmitted_bytes = 0,
+                received_bytes = 0;
   std::uint32_t generations = 0;  // 1 without a fault
 };
 

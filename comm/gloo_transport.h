@@ -26,7 +26,7 @@
 namespace atl::link {
 
 struct WireBytes {
-  std::uint64_t sent = 0, retransmitted = 0;  // sent includes retransmitted; TCP payload, without IP and TCP headers
+  std::uint64_t sent = 0, retransmitted = 0, received = 0;  // sent includes retransmitted; without IP and TCP headers
 };
 
 // What the TCP connections that this process has when it is made have sent (TCP_INFO).  Any thread.

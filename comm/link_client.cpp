@@ -118,10 +118,22 @@ struct LinkClient::Impl {
   std::map<std::uint64_t, Answered> answers;    // not yet taken by wait()
   Answered last;                                // the last answer: what a new link must know
   ExchangeTotals totals;
-  std::uint64_t wire_before = 0, retransmitted_before = 0;  // of links that have ended
-  std::uint64_t wire_now = 0, retransmitted_now = 0;        // of this one, as last reported
-  std::uint64_t wire_reported = 0;                          // in the last answer
-  int ended = 0;                                            // links since the last answer or first READY
+  struct Wire {
+    std::uint64_t sent = 0, retransmitted = 0, received = 0;
+  };
+  Wire wire_before;  // of links that have ended
+  Wire wire_now;     // of this one, as last reported
+  template <class Report>
+  void count(const Report& r) {
+    wire_now = {std::max(wire_now.sent, r.wire_bytes), std::max(wire_now.retransmitted, r.retransmitted_bytes),
+                std::max(wire_now.received, r.received_bytes)};
+  }
+  Wire wire_so_far() const {
+    return {wire_before.sent + wire_now.sent, wire_before.retransmitted + wire_now.retransmitted,
+            wire_before.received + wire_now.received};
+  }
+  Wire wire_reported;  // in the last answer
+  int ended = 0;       // links since the last answer or first READY
   std::string last_end;
   bool ended_wrongly = false;  // by itself, with an exit code that no working atoll-link has: few of these are enough
 };
@@ -338,20 +350,17 @@ void LinkClient::Impl::hear(const Message& message) {
     last = *answer;
     ended = 0;
     answers[answer->number] = *answer;
-    wire_now = answer->wire_bytes;
-    retransmitted_now = answer->retransmitted_bytes;
+    count(*answer);
     ++totals.exchanges;
     totals.payload_bytes += answer->payload_bytes;
     totals.header_bytes += answer->header_bytes;
   } else if (const auto* failed = std::get_if<Failed>(&message)) {
     if (!failure) failure = *failed;
   } else if (const auto* end = std::get_if<Finished>(&message)) {
-    wire_now = std::max(wire_now, end->wire_bytes);
-    retransmitted_now = std::max(retransmitted_now, end->retransmitted_bytes);
+    count(*end);
     finished = true;
   } else if (const auto* counted = std::get_if<Counted>(&message)) {
-    wire_now = std::max(wire_now, counted->wire_bytes);
-    retransmitted_now = std::max(retransmitted_now, counted->retransmitted_bytes);
+    count(*counted);
   } else {
     throw Bug("a message that only a trainer sends");
   }
@@ -370,8 +379,8 @@ void LinkClient::Impl::bury() {
     pid = -1;
   }
   if (socket >= 0) close(std::exchange(socket, -1));
-  wire_before += std::exchange(wire_now, 0);
-  retransmitted_before += std::exchange(retransmitted_now, 0);
+  wire_before = wire_so_far();
+  wire_now = {};
 }
 
 bool LinkClient::Impl::backed_up() {
@@ -464,7 +473,7 @@ Answer LinkClient::wait(int slot) {
   }
   const Answered answered = s.answers.extract(number).mapped();
   s.number_in_flight[static_cast<std::size_t>(slot)] = 0;
-  const std::uint64_t wire = s.wire_before + s.wire_now;
+  const Impl::Wire wire = s.wire_so_far(), before = std::exchange(s.wire_reported, wire);
   return {.mean = mean,
           .number = number,
           .generation = answered.generation,
@@ -473,7 +482,9 @@ Answer LinkClient::wait(int slot) {
           .link_s = answered.seconds,
           .payload_bytes = answered.payload_bytes,
           .header_bytes = answered.header_bytes,
-          .wire_bytes = wire - std::exchange(s.wire_reported, wire)};
+          .wire_bytes = wire.sent - before.sent,
+          .retransmitted_bytes = wire.retransmitted - before.retransmitted,
+          .received_bytes = wire.received - before.received};
 }
 
 void LinkClient::finish() {
@@ -499,8 +510,10 @@ void LinkClient::finish() {
 ExchangeTotals LinkClient::totals() {
   const std::lock_guard lock(impl_->mutex);
   ExchangeTotals totals = impl_->totals;
-  totals.wire_bytes = impl_->wire_before + impl_->wire_now;
-  totals.retransmitted_bytes = impl_->retransmitted_before + impl_->retransmitted_now;
+  const Impl::Wire wire = impl_->wire_so_far();
+  totals.wire_bytes = wire.sent;
+  totals.retransmitted_bytes = wire.retransmitted;
+  totals.received_bytes = wire.received;
   return totals;
 }
 

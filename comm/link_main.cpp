@@ -54,7 +54,7 @@ struct Work {
 
 [[noreturn]] void end_for_another(const Work& work) {
   const WireBytes wire = work.wire_bytes();
-  send_message(kSocketFd, Counted{wire.sent, wire.retransmitted}, false);
+  send_message(kSocketFd, Counted{wire.sent, wire.retransmitted, wire.received}, false);
   end(kAgain);
 }
 
@@ -164,10 +164,11 @@ class ExchangeThread {
                  .payload_bytes = result.payload_bytes,
                  .header_bytes = result.header_bytes,
                  .wire_bytes = wire.sent,
-                 .retransmitted_bytes = wire.retransmitted});
+                 .retransmitted_bytes = wire.retransmitted,
+                 .received_bytes = wire.received});
   }
   [[noreturn]] void finished(WireBytes wire) {
-    conclude(Kind::finished, "finished", Finished{wire.sent, wire.retransmitted});
+    conclude(Kind::finished, "finished", Finished{wire.sent, wire.retransmitted, wire.received});
   }
   [[noreturn]] void refuse(Kind kind, const std::string& reason) { conclude(kind, reason, Failed{kind, reason}); }
   [[noreturn]] void conclude(Kind kind, const std::string& reason, const Message& message) {
@@ -324,7 +325,7 @@ class Front {
     if (work_.left.exchange(true)) return true;
     formation_->leave(Kind::finished, "finished");
     const WireBytes wire = work_.wire_bytes();
-    send_message(kSocketFd, Finished{wire.sent, wire.retransmitted});
+    send_message(kSocketFd, Finished{wire.sent, wire.retransmitted, wire.received});
     end(0);
   }
 

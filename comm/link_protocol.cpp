@@ -133,7 +133,7 @@ void put(ByteWriter& out, const Answered& m) {
       .f64(m.seconds)
       .u64(m.payload_bytes)
       .u64(m.header_bytes);
-  out.u64(m.wire_bytes).u64(m.retransmitted_bytes);
+  out.u64(m.wire_bytes).u64(m.retransmitted_bytes).u64(m.received_bytes);
 }
 void get(ByteReader& in, Answered& m) {
   m.number = in.u64("number");
@@ -146,18 +146,21 @@ void get(ByteReader& in, Answered& m) {
   m.header_bytes = in.u64("headers");
   m.wire_bytes = in.u64("wire");
   m.retransmitted_bytes = in.u64("retransmitted");
+  m.received_bytes = in.u64("received");
 }
 
-void put(ByteWriter& out, const Finished& m) { out.u64(m.wire_bytes).u64(m.retransmitted_bytes); }
+void put(ByteWriter& out, const Finished& m) { out.u64(m.wire_bytes).u64(m.retransmitted_bytes).u64(m.received_bytes); }
 void get(ByteReader& in, Finished& m) {
   m.wire_bytes = in.u64("wire");
   m.retransmitted_bytes = in.u64("retransmitted");
+  m.received_bytes = in.u64("received");
 }
 
-void put(ByteWriter& out, const Counted& m) { out.u64(m.wire_bytes).u64(m.retransmitted_bytes); }
+void put(ByteWriter& out, const Counted& m) { out.u64(m.wire_bytes).u64(m.retransmitted_bytes).u64(m.received_bytes); }
 void get(ByteReader& in, Counted& m) {
   m.wire_bytes = in.u64("wire");
   m.retransmitted_bytes = in.u64("retransmitted");
+  m.received_bytes = in.u64("received");
 }
 
 template <std::size_t I = 0>

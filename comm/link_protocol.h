@@ -67,18 +67,18 @@ struct Answered {
   std::uint64_t tokens = 0;
   double seconds = 0;
   std::uint64_t payload_bytes = 0, header_bytes = 0;
-  std::uint64_t wire_bytes = 0, retransmitted_bytes = 0;  // of this link process so far
+  std::uint64_t wire_bytes = 0, retransmitted_bytes = 0, received_bytes = 0;  // of this link process so far
 };
 struct Failed {
   Kind kind = Kind::link;
   std::string reason;
 };
 struct Finished {
-  std::uint64_t wire_bytes = 0, retransmitted_bytes = 0;
+  std::uint64_t wire_bytes = 0, retransmitted_bytes = 0, received_bytes = 0;
 };
 
 struct Counted {  // the last word of a link that ends by itself, to be started again
-  std::uint64_t wire_bytes = 0, retransmitted_bytes = 0;
+  std::uint64_t wire_bytes = 0, retransmitted_bytes = 0, received_bytes = 0;
 };
 
 using Message = std::variant<Hello, Send, Finish, Leave, Ready, Answered, Failed, Finished, Counted>;

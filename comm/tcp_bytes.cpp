@@ -69,9 +69,10 @@ WireBytes TcpCounter::count() {
   for (Socket& socket : sockets_) {
     tcp_info info{};
     if (info_of(socket.fd, info) && info.tcpi_bytes_sent >= socket.bytes.sent)
-      socket.bytes = {info.tcpi_bytes_sent, info.tcpi_bytes_retrans};
+      socket.bytes = {info.tcpi_bytes_sent, info.tcpi_bytes_retrans, info.tcpi_bytes_received};
     sum.sent += socket.bytes.sent;
     sum.retransmitted += socket.bytes.retransmitted;
+    sum.received += socket.bytes.received;
   }
   return sum;
 }

@@ -77,7 +77,7 @@ class Ours {
                                                                                     .segment = segment,
                                                                                     .memory = memory_,
                                                                                     .waiting_for = &waiting_for_});
-    exchange_->sync(0, 0, 0, [] { return link::Send{}; });
+    exchange_->sync({}, [] { return link::Send{}; });
     factor_ = static_cast<float>(sites + 1) / 2;  // mean of 1 ... M
   }
   void run(bool last) {

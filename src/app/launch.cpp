@@ -61,7 +61,10 @@ Summary join_summaries(const std::vector<Summary>& sites) {
   joined.header_bytes_per_site = static_cast<std::uint64_t>(mean(&Summary::header_bytes_per_site));
   joined.wire_bytes_per_site = static_cast<std::uint64_t>(mean(&Summary::wire_bytes_per_site));
   joined.retransmitted_bytes_per_site = static_cast<std::uint64_t>(mean(&Summary::retransmitted_bytes_per_site));
+  joined.received_bytes_per_site = static_cast<std::uint64_t>(mean(&Summary::received_bytes_per_site));
   joined.exchange_wait_s = mean(&Summary::exchange_wait_s);
+  joined.compute_s = mean(&Summary::compute_s);
+  joined.utilisation = mean(&Summary::utilisation);
   for (const Summary& s : sites) {
     joined.generations = std::max(joined.generations, s.generations);
     if (s.status == RunStatus::failed && joined.status != RunStatus::failed) {

@@ -70,8 +70,8 @@ void Recorder::stepped(const Site& site) {
   if (progress_ != nullptr) progress_->step(line_, site.steps_done(), report.loss);
 }
 
-void Recorder::applied(const Site& site, const std::vector<Applied>& answers, double wait_s, double apply_s,
-                       std::optional<double> modelled_s) {
+void Recorder::applied(const Site& site, const std::vector<Applied>& answers, const ObservedExchange& exchange,
+                       double wait_s, double apply_s, std::optional<double> modelled_s) {
   completed_round_ = 0;
   if (answers.empty()) return;
   const bool ddp = answers.front().gradient;
@@ -99,10 +99,14 @@ void Recorder::applied(const Site& site, const std::vector<Applied>& answers, do
     held_->payload_bytes_total = payload_total_;
     held_->wire_bytes_total = wire_total_;
     held_->link_s += a.answer.link_s;
+    held_->retransmitted_bytes += a.answer.retransmitted_bytes;
+    held_->received_bytes += a.answer.received_bytes;
+    held_->encode_s += exchange.encoded_s(a.gradient ? a.slot : site.buckets() + a.slot);
     if (&a == &answers.front()) {
       held_->wait_s = wait_s;
       held_->apply_s = apply_s;
     }
+    held_->hidden_s = std::max(0.0, held_->link_s - held_->wait_s);
     held_->modelled_s = modelled_s;
     answers_ += ddp ? 0 : 1;
     if (!ddp)
@@ -137,7 +141,7 @@ void apply_answers(Site& site, ObservedExchange& exchange, Recorder& recorder, A
   const double wait_s = exchange.waited_s() - waited;
   const double apply_s = steady_seconds() - start - wait_s;
   if (after == After::step) recorder.stepped(site);
-  recorder.applied(site, answers, wait_s, apply_s, modelled_s ? modelled_s() : std::nullopt);
+  recorder.applied(site, answers, exchange, wait_s, apply_s, modelled_s ? modelled_s() : std::nullopt);
 }
 
 Summary summarize(const RunParts& parts, const Site& site, const ExchangeTotals& totals, const std::string& command) {
@@ -155,6 +159,7 @@ Summary summarize(const RunParts& parts, const Site& site, const ExchangeTotals&
           .header_bytes_per_site = totals.header_bytes,
           .wire_bytes_per_site = totals.wire_bytes,
           .retransmitted_bytes_per_site = totals.retransmitted_bytes,
+          .received_bytes_per_site = totals.received_bytes,
           .global_hash = site.global_hash().hex(),
           .generations = totals.generations,
           .backend = describe_backend(c.inner)};

@@ -58,8 +58,8 @@ class Recorder {
   void stepped(const Site& site);
   // After Site::collect() or drain(): a RoundRecord for each fragment (ddp: one for the step).  wait_s: stood still;
   // apply_s: the rest.
-  void applied(const Site& site, const std::vector<Applied>& answers, double wait_s, double apply_s,
-               std::optional<double> modelled_s);
+  void applied(const Site& site, const std::vector<Applied>& answers, const ObservedExchange& exchange, double wait_s,
+               double apply_s, std::optional<double> modelled_s);
   // Θ was evaluated after the last applied(): goes into its record, which is held back until flush().
   void evaluated(double loss);
   void flush();  // writes the record held back

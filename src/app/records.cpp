@@ -66,6 +66,8 @@ void fields(R& r, F f) {
   f("delta_norm", r.delta_norm), f("mean_norm", r.mean_norm);
   f("payload_bytes", r.payload_bytes), f("header_bytes", r.header_bytes), f("wire_bytes", r.wire_bytes);
   f("payload_bytes_total", r.payload_bytes_total), f("wire_bytes_total", r.wire_bytes_total);
+  f("retransmitted_bytes", r.retransmitted_bytes), f("received_bytes", r.received_bytes);
+  f("encode_s", r.encode_s), f("hidden_s", r.hidden_s);
   f("wait_s", r.wait_s), f("link_s", r.link_s), f("apply_s", r.apply_s);
   f("eval_loss", r.eval_loss), f("modelled_s", r.modelled_s);
 }
@@ -86,7 +88,9 @@ void fields(R& r, F f) {  // all but status and modelled
   f("eval_windows", r.eval_windows), f("data_hash", r.data_hash);
   f("payload_bytes_per_site", r.payload_bytes_per_site), f("header_bytes_per_site", r.header_bytes_per_site);
   f("wire_bytes_per_site", r.wire_bytes_per_site), f("retransmitted_bytes_per_site", r.retransmitted_bytes_per_site);
+  f("received_bytes_per_site", r.received_bytes_per_site);
   f("seconds", r.seconds), f("tokens_per_s", r.tokens_per_s), f("exchange_wait_s", r.exchange_wait_s);
+  f("compute_s", r.compute_s), f("utilisation", r.utilisation);
   f("global_hash", r.global_hash), f("generations", r.generations), f("backend", r.backend), f("version", r.version);
 }
 

@@ -42,7 +42,11 @@ struct RoundRecord {
   std::uint64_t wire_bytes = 0;           // what left the sockets (TCP_INFO); 0 in a simulation
   std::uint64_t payload_bytes_total = 0;  // of this site since the start of the run, this exchange included
   std::uint64_t wire_bytes_total = 0;
-  double wait_s = 0;                      // the trainer stood still for the answer
+  std::uint64_t retransmitted_bytes = 0;  // part of wire_bytes
+  std::uint64_t received_bytes = 0;       // what came in through the sockets
+  double encode_s = 0;                    // writing the payload, hashing, looking for a NaN: before the send
+  double wait_s = 0;                      // exposed: the trainer stood still for the answer
+  double hidden_s = 0;                    // of link_s, in which the trainer did not stand still
   double link_s = 0;                      // the exchange took in the link
   double apply_s = 0;                     // outer step and merge
   std::optional<double> eval_loss = {};   // of Θ after this record, when it was evaluated
@@ -73,9 +77,12 @@ struct Summary {
   std::uint64_t header_bytes_per_site = 0;
   std::uint64_t wire_bytes_per_site = 0;  // mean over sites, measured; 0 in a simulation
   std::uint64_t retransmitted_bytes_per_site = 0;
+  std::uint64_t received_bytes_per_site = 0;
   double seconds = 0;
   double tokens_per_s = 0;        // all sites together, evaluation not counted
   double exchange_wait_s = 0;     // mean over sites
+  double compute_s = 0;           // in inner steps, encoding not counted; mean over sites
+  double utilisation = 0;         // compute_s / seconds
   std::string global_hash = {};   // of Θ, hexadecimal
   std::uint32_t generations = 0;  // 1 without a fault
   struct Clock {                  // simulate with [clock]: the model's input and answer

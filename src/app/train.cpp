@@ -8,6 +8,7 @@
 #include "app/observed_exchange.h"
 #include "app/recorder.h"
 #include "app/signals.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -95,6 +96,7 @@ int run_train(const RunConfig& config, const RunOptions& options, const std::str
   Recorder recorder(parts, folder, shown, clock, rank, 0);
   Evaluator evaluator(parts, folder, shown, clock);
 
+  double computed_s = 0;  // in inner steps
   const auto finish = [&](RunStatus status, const std::string& error) {
     recorder.flush();
     Summary summary = summarize(parts, site, link->totals(), "train");
@@ -107,6 +109,8 @@ int run_train(const RunConfig& config, const RunOptions& options, const std::str
     summary.seconds = clock.seconds();
     summary.tokens_per_s = static_cast<double>(summary.tokens) / summary.seconds;
     summary.exchange_wait_s = exchange.waited_s();
+    summary.compute_s = computed_s;
+    summary.utilisation = computed_s / summary.seconds;
     write_atomically(own / "summary.json", to_json(summary));
   };
   const auto evaluate = [&] {  // rank 0 does it for all: Θ is the same everywhere
@@ -115,7 +119,9 @@ int run_train(const RunConfig& config, const RunOptions& options, const std::str
 
   try {
     while (!site.done() && !stop_requested()) {
+      const double start = steady_seconds() - exchange.encoded_s();
       site.step();
+      computed_s += steady_seconds() - exchange.encoded_s() - start;
       apply_answers(site, exchange, recorder, After::step);
       if (shown != nullptr) shown->state(0, "computing");
       if (evaluator.due(recorder.completed_round()) && !site.done()) evaluate();
