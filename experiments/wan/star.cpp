@@ -12,6 +12,7 @@ namespace atl::wan {
 namespace {
 
 constexpr int kAtOnce = 64;  // packets of a site, before the others' are looked at
+constexpr Time kLate = std::chrono::milliseconds(1);
 constexpr Time kRedraw = std::chrono::milliseconds(10);
 
 Time of_ms(double ms) { return Time(static_cast<std::int64_t>(ms * 1e6)); }
@@ -90,8 +91,11 @@ void Star::route(End& end, Time now) {
 }
 
 void Star::hand_over(End& end, Time now) {
-  for (auto& way = end.to_site; !way.empty() && way.front().due <= now; way.pop_front())
+  for (auto& way = end.to_site; !way.empty() && way.front().due <= now; way.pop_front()) {
     if (end.cut || write(end.tun, way.front().bytes.data(), way.front().bytes.size()) < 0) ++end.cut_off;
+    if (now - way.front().due > kLate) ++end.late;
+    ++end.handed_over;
+  }
 }
 
 void Star::turn(Time now) {
@@ -125,7 +129,9 @@ std::string Star::counts() const {
   for (const End& end : ends_) {
     const Line::Count &up = end.up.count(), &down = end.down.count();
     all += text("site=", end.site.name, " up_bytes=", up.bytes, " up_dropped=", up.dropped, " down_bytes=", down.bytes,
-                " down_dropped=", down.dropped, " lost=", end.lost, " cut_off=", end.cut_off, "\n");
+                " down_dropped=", down.dropped, " lost=", end.lost, " cut_off=", end.cut_off, " late_percent=",
+                end.handed_over == 0 ? 0 : 100.0 * static_cast<double>(end.late) / static_cast<double>(end.handed_over),
+                "\n");
   }
   return all;
 }

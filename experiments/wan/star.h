@@ -64,6 +64,7 @@ class Star {
     std::deque<Packet> to_centre, to_site;
     bool cut = false;
     std::uint64_t lost = 0, cut_off = 0;
+    std::uint64_t handed_over = 0, late = 0;  // late: by more than 1 ms, because this program was not scheduled
   };
   void take(End& end, Time now);
   void route(End& end, Time now);
