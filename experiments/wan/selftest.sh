@@ -44,10 +44,10 @@ judge "loss of 5 %: 4000 packets, 3 sigma are 1.03 %" "${lost:-0} >= 3.97 && ${l
 
 # Ctrl-C, SIGTERM, a start that fails, a command that fails.
 for signal in INT TERM; do
-  ./wan.sh --sites 2 -- bash -c 'echo run={run}; exec sleep 100' >"$out/signal" 2>&1 &
+  ./wan.sh --sites 2 -- bash -c 'echo run={run}; exec sleep 100' >"$out/$signal" 2>&1 &
   pid=$!
-  for _ in {1..100}; do [[ $(grep -c run= "$out/signal") == 2 ]] && break; sleep 0.05; done
-  run=$(basename "$(value run signal | head -n 1)")
+  for _ in {1..200}; do [[ $(grep -c run= "$out/$signal" 2>/dev/null) == 2 ]] && break; sleep 0.05; done
+  run=$(basename "$(value run "$signal" | head -n 1)")
   kill -"$signal" "$pid"
   wait "$pid"
   code=$?

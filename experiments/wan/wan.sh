@@ -76,13 +76,11 @@ if [[ -n $names ]]; then IFS=, read -ra names <<<"$names"; else mapfile -t names
 [[ -c /dev/net/tun ]] || refuse "there is no /dev/net/tun: the kernel's module tun is missing, or the container may not use it"
 [[ -x $emulator_program ]] || refuse "$emulator_program is not there: scripts/build.sh release wan_emulator, or set WAN_EMULATOR"
 
-mkdir -p "$state"
-dir=$(mktemp -d "$state/XXXXXX")
-run=$(basename "$dir")
-emulator='' commands=() readers=() signal=0
+run='' emulator='' commands=() readers=() signal=0
 
 finish() {
   trap '' INT TERM HUP PIPE
+  [[ -n $run ]] || return
   local i
   if [[ ${#commands[@]} -gt 0 ]] && kill -0 "${commands[@]}" 2>/dev/null; then  # ended early
     for ((i = 0; i < sites; ++i)); do end_processes "atoll-wan-$run-$i" TERM; done
@@ -97,6 +95,8 @@ trap 'signal=2' INT
 trap 'signal=15' TERM
 trap 'signal=1' HUP
 trap 'signal=15' PIPE  # nobody reads what it prints any more
+mkdir -p "$state" && dir=$(mktemp -d "$state/XXXXXX") || exit 2
+run=$(basename "$dir")
 exec {lock}<>"$dir/lock"
 flock -n "$lock"
 
