@@ -8,21 +8,23 @@
 
 namespace atl {
 
-double learning_rate(const InnerConfig& c, std::uint64_t t) {
+double learning_rate(const InnerConfig& c, std::uint64_t t) { return learning_rate(c, c.lr, t); }
+
+double learning_rate(const InnerConfig& c, double peak, std::uint64_t t) {
   const double step = static_cast<double>(std::clamp<std::uint64_t>(t, 1, std::max<std::uint64_t>(1, c.total_steps)));
   const double warmup = static_cast<double>(c.warmup_steps), total = static_cast<double>(c.total_steps);
-  if (step <= warmup) return c.lr * step / warmup;
+  if (step <= warmup) return peak * step / warmup;
   switch (c.schedule) {
     case LrSchedule::constant:
-      return c.lr;
+      return peak;
     case LrSchedule::cosine: {
       const double done = (step - warmup) / std::max(1.0, total - warmup);  // 1 at the last step
-      return c.lr * (c.final_lr_fraction + (1 - c.final_lr_fraction) * 0.5 * (1 + std::cos(std::numbers::pi * done)));
+      return peak * (c.final_lr_fraction + (1 - c.final_lr_fraction) * 0.5 * (1 + std::cos(std::numbers::pi * done)));
     }
     case LrSchedule::wsd: {
       const double decay = std::min(c.wsd_decay_fraction * total, total - warmup);  // steps in which it falls
       const double done = decay > 0 ? std::max(0.0, (step - (total - decay)) / decay) : 0;
-      return c.lr * (1 - (1 - c.final_lr_fraction) * done);
+      return peak * (1 - (1 - c.final_lr_fraction) * done);
     }
   }
   throw Bug("a learning-rate schedule without a formula");

@@ -23,13 +23,15 @@ struct ModelConfig {
   bool qk_norm = true;           // RMSNorm on queries and keys, per head (arXiv:2302.05442)
 };
 
-enum class InnerOptimizer { adamw, sgd };
+enum class InnerOptimizer { adamw, sgd, muon };
 enum class LrSchedule { constant, cosine, wsd };
 enum class Precision { fp32, bf16 };
 
 struct InnerConfig {
   InnerOptimizer optimizer = InnerOptimizer::adamw;
-  double lr = 4e-3;  // peak
+  double lr = 4e-3;             // peak
+  double muon_lr = 0.02;        // muon: peak for the matrices of the blocks; lr is for the rest, by AdamW
+  double muon_momentum = 0.95;  // muon: Nesterov's
   LrSchedule schedule = LrSchedule::cosine;
   std::uint64_t warmup_steps = 0;   // linear from lr / warmup_steps to lr
   double final_lr_fraction = 0.05;  // of lr, reached at the last step
@@ -49,6 +51,8 @@ struct InnerConfig {
 
 // The learning rate of inner step t (1 .. total_steps): a pure function.  t beyond total_steps: that of the last step.
 double learning_rate(const InnerConfig& config, std::uint64_t t);
+// The same with another peak than config.lr.
+double learning_rate(const InnerConfig& config, double peak, std::uint64_t t);
 
 // With kv_heads and ffn filled in.  Throws ConfigError for a shape that cannot be, naming the setting.
 ModelConfig resolved(ModelConfig config);

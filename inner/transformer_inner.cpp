@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "inner/muon.h"
 #include "inner/torch.h"
 #include "inner/transformer.h"
 #include "kernels/norm.h"
@@ -14,28 +15,38 @@
 namespace atl {
 namespace {
 
-// A stretch of the flat vector with one weight decay.
+// A stretch of the flat vector with one rule.  Its moments lie together too, from `moments` on.
 struct Group {
   Span span;
+  std::size_t moments = 0;
   bool decays = false;
+  bool muon = false;
 };
 
-// Neighbours with the same decay become one stretch: few calls of the fused optimizer.
-std::vector<Group> groups_of(const ParamLayout& layout) {
+// Neighbours with the same rule become one stretch: few calls of the fused optimizer.  AdamW's moments and Muon's are each counted
+// from 0: those that a tensor does not need take no place.
+std::vector<Group> groups_of(const ParamLayout& layout, InnerOptimizer optimizer) {
   std::vector<Group> groups;
+  std::size_t adamw = 0, muon = 0;
   for (const ParamLayout::Entry& entry : layout.entries()) {
     const bool decays = entry.spec.shape.size() >= 2;  // matrices, not norms
-    if (!groups.empty() && groups.back().decays == decays)
+    const bool by_muon = optimizer == InnerOptimizer::muon && is_muon(entry.spec);
+    std::size_t& used = by_muon ? muon : adamw;
+    if (!groups.empty() && groups.back().decays == decays && groups.back().muon == by_muon)
       groups.back().span.count += entry.span.count;
     else
-      groups.push_back({entry.span, decays});
+      groups.push_back({.span = entry.span, .moments = used, .decays = decays, .muon = by_muon});
+    used += entry.span.count;
   }
   return groups;
 }
 
+at::Tensor part_of(const at::Tensor& flat, std::size_t offset, std::size_t count) {
+  return flat.narrow(0, static_cast<std::int64_t>(offset), static_cast<std::int64_t>(count));
+}
+
 at::Tensor view_of(const at::Tensor& flat, const ParamLayout::Entry& entry) {
-  return flat.narrow(0, static_cast<std::int64_t>(entry.span.offset), static_cast<std::int64_t>(entry.span.count))
-      .view(entry.spec.shape);
+  return part_of(flat, entry.span.offset, entry.span.count).view(entry.spec.shape);
 }
 
 at::Device device_of(const InnerConfig& config) {
@@ -121,22 +132,28 @@ class TransformerInner final : public Inner {
 
  private:
   friend struct ReadyHook;
-  std::span<float> span_of(at::Tensor& flat) { return {flat.data_ptr<float>(), layout_.size()}; }
+  static std::span<float> span_of(at::Tensor& flat) {
+    return {flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel())};
+  }
   // Tokens of `sequences` windows from `first` on, as int64 [sequences, T + 1] on the device.
   at::Tensor tokens_of(const Batch& batch, std::size_t first, std::size_t sequences) const;
   void adamw(double lr);
+  void muon(double lr);
   void sgd(double lr);
 
   ModelConfig model_;
   InnerConfig config_;
   ParamLayout layout_;
   at::Device device_;
-  at::Tensor params_, grads_, first_moment_, second_moment_;  // flat, [layout size]
+  at::Tensor params_, grads_;                // flat, [layout size]
+  at::Tensor first_moment_, second_moment_;  // AdamW's: of all groups that are not Muon's, in a row
+  at::Tensor momentum_;                      // Muon's, likewise
   std::vector<at::Tensor> leaves_;  // views into params_ that autograd knows, in the layout's order
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   TransformerParams live_;
   Rotary rotary_;
   std::vector<Group> groups_;
+  std::vector<MuonMatrix> muon_matrices_;  // in the order of momentum_
   std::uint64_t steps_ = 0;
   const GradientReady* ready_ = nullptr;  // set during the backward pass of a batch's last micro-batch
 };
@@ -158,7 +175,7 @@ TransformerInner::TransformerInner(const ModelConfig& model, const InnerConfig& 
       config_(config),
       layout_(layout),
       device_(device_of(config)),
-      groups_(groups_of(layout)) {
+      groups_(groups_of(layout, config.optimizer)) {
   const std::vector<ParamSpec> wanted = model_params(model_);
   for (const ParamSpec& spec : wanted)
     if (layout_.at(spec.name).spec.shape != spec.shape)
@@ -172,9 +189,19 @@ TransformerInner::TransformerInner(const ModelConfig& model, const InnerConfig& 
   initialise(model_, config_.seed, layout_, initial.data_ptr<float>());
   params_ = initial.to(device_);
   grads_ = at::zeros({n}, params_.options());
-  if (config_.optimizer == InnerOptimizer::adamw) {
-    first_moment_ = at::zeros({n}, params_.options());
-    second_moment_ = at::zeros({n}, params_.options());
+  std::int64_t by_muon = 0;
+  for (const Group& group : groups_) by_muon += group.muon ? static_cast<std::int64_t>(group.span.count) : 0;
+  if (config_.optimizer != InnerOptimizer::sgd) {
+    first_moment_ = at::zeros({n - by_muon}, params_.options());
+    second_moment_ = at::zeros({n - by_muon}, params_.options());
+  }
+  if (config_.optimizer == InnerOptimizer::muon) {
+    momentum_ = at::zeros({by_muon}, params_.options());
+    for (const ParamLayout::Entry& entry : layout_.entries()) {
+      if (!is_muon(entry.spec)) continue;
+      const auto matrices = muon_matrices(model_, entry);
+      muon_matrices_.insert(muon_matrices_.end(), matrices.begin(), matrices.end());
+    }
   }
   for (const ParamLayout::Entry& entry : layout_.entries()) {
     at::Tensor leaf = view_of(params_, entry).detach().requires_grad_(true);
@@ -249,7 +276,17 @@ StepReport TransformerInner::update() {
     const double scale = config_.clip / (report.gradient_norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
     if (scale < 1) grads_.mul_(scale);
   }
-  config_.optimizer == InnerOptimizer::adamw ? adamw(report.lr) : sgd(report.lr);
+  switch (config_.optimizer) {
+    case InnerOptimizer::sgd:
+      sgd(report.lr);
+      break;
+    case InnerOptimizer::muon:
+      muon(learning_rate(config_, config_.muon_lr, steps_));
+      [[fallthrough]];  // what is not Muon's
+    case InnerOptimizer::adamw:
+      adamw(report.lr);
+      break;
+  }
   return report;
 }
 
@@ -257,15 +294,11 @@ void TransformerInner::adamw(double lr) {
   for (const bool decays : {true, false}) {
     std::vector<at::Tensor> params, grads, first, second, steps;
     for (const Group& group : groups_) {
-      if (group.decays != decays || group.span.count == 0) continue;
-      const auto part = [&](const at::Tensor& flat) {
-        return flat.narrow(0, static_cast<std::int64_t>(group.span.offset),
-                           static_cast<std::int64_t>(group.span.count));
-      };
-      params.push_back(part(params_));
-      grads.push_back(part(grads_));
-      first.push_back(part(first_moment_));
-      second.push_back(part(second_moment_));
+      if (group.decays != decays || group.muon || group.span.count == 0) continue;
+      params.push_back(part_of(params_, group.span.offset, group.span.count));
+      grads.push_back(part_of(grads_, group.span.offset, group.span.count));
+      first.push_back(part_of(first_moment_, group.moments, group.span.count));
+      second.push_back(part_of(second_moment_, group.moments, group.span.count));
       steps.push_back(at::full({}, static_cast<double>(steps_), params_.options()));
     }
     if (params.empty()) continue;
@@ -274,14 +307,36 @@ void TransformerInner::adamw(double lr) {
   }
 }
 
+// M <- mu M + G; W <- W (1 - lr decay) - lr sqrt(rows / cols) orthogonalised(G + mu M).  Whether M holds the sum or, as in some
+// programs, the mean (1 - mu) sum, is the same: orthogonalised() takes the scale away.
+void TransformerInner::muon(double lr) {
+  for (const Group& group : groups_) {
+    if (!group.muon || group.span.count == 0) continue;
+    part_of(momentum_, group.moments, group.span.count)
+        .mul_(config_.muon_momentum)
+        .add_(part_of(grads_, group.span.offset, group.span.count));
+    if (config_.weight_decay != 0)
+      part_of(params_, group.span.offset, group.span.count).mul_(1 - lr * config_.weight_decay);
+  }
+  std::size_t at = 0;
+  for (const MuonMatrix& m : muon_matrices_) {
+    const auto matrix = [&](const at::Tensor& flat, std::size_t offset) {
+      return part_of(flat, offset, m.span.count).view({m.rows, m.cols});
+    };
+    const at::Tensor ahead = matrix(grads_, m.span.offset).add(matrix(momentum_, at), config_.muon_momentum);
+    const double scale = std::sqrt(static_cast<double>(m.rows) / static_cast<double>(m.cols));
+    matrix(params_, m.span.offset).add_(orthogonalised(ahead, config_.precision), -lr * scale);
+    at += m.span.count;
+  }
+}
+
 // torch.optim.SGD without momentum: weight decay is added to the gradient.
 void TransformerInner::sgd(double lr) {
   if (config_.weight_decay != 0) {
     for (const Group& group : groups_) {
       if (!group.decays || group.span.count == 0) continue;
-      const auto from = static_cast<std::int64_t>(group.span.offset),
-                 count = static_cast<std::int64_t>(group.span.count);
-      grads_.narrow(0, from, count).add_(params_.narrow(0, from, count), config_.weight_decay);
+      part_of(grads_, group.span.offset, group.span.count)
+          .add_(part_of(params_, group.span.offset, group.span.count), config_.weight_decay);
     }
   }
   params_.add_(grads_, -lr);
@@ -312,7 +367,10 @@ double TransformerInner::evaluate(std::span<const float> params, const std::vect
 
 std::vector<StateSpan> TransformerInner::state() {
   if (config_.optimizer == InnerOptimizer::sgd) return {};
-  return {{"adamw.first_moment", span_of(first_moment_)}, {"adamw.second_moment", span_of(second_moment_)}};
+  std::vector<StateSpan> all{{"adamw.first_moment", span_of(first_moment_)},
+                             {"adamw.second_moment", span_of(second_moment_)}};
+  if (config_.optimizer == InnerOptimizer::muon) all.push_back({"muon.momentum", span_of(momentum_)});
+  return all;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The transformer of the Llama family with AdamW or SGD, on libtorch: the Inner that atoll trains.
+// The transformer of the Llama family with AdamW, SGD or Muon, on libtorch: the Inner that atoll trains.
 //
 // RMSNorm, rotary embedding, SwiGLU, grouped-query attention (arXiv:2302.13971, 2104.09864, 2002.05202, 2305.13245).
 // Parameters and gradients are views into two flat fp32 buffers in the order of `layout`.

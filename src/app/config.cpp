@@ -100,8 +100,14 @@ void settings(C& c, V& v) {
 
   v.section("inner");
   v.choice("inner.optimizer", c.inner.optimizer,
-           Names<InnerOptimizer>{{"adamw", InnerOptimizer::adamw}, {"sgd", InnerOptimizer::sgd}}, "adamw or sgd");
+           Names<InnerOptimizer>{
+               {"adamw", InnerOptimizer::adamw}, {"sgd", InnerOptimizer::sgd}, {"muon", InnerOptimizer::muon}},
+           "adamw, sgd or muon (for matrices of blocks; adamw for the rest)");
   v.key("inner.lr", c.inner.lr, positive, "a number above 0", "peak", Agree::yes);
+  const bool muon = c.inner.optimizer == InnerOptimizer::muon;
+  v.key_if(muon, "inner.muon_lr", c.inner.muon_lr, positive, "a number above 0",
+           "muon: peak for the matrices of blocks; lr is for the rest");
+  v.key_if(muon, "inner.muon_momentum", c.inner.muon_momentum, below_one, "a number in [0, 1)", "muon: Nesterov's");
   v.choice(
       "inner.schedule", c.inner.schedule,
       Names<LrSchedule>{{"constant", LrSchedule::constant}, {"cosine", LrSchedule::cosine}, {"wsd", LrSchedule::wsd}},
@@ -257,6 +263,10 @@ struct Reading {
   void instead(const std::string& key, T& value, Ok ok, const std::string& rule, const std::string&) {
     in.read(key, value, ok, rule);
   }
+  template <class T, class Ok>
+  void key_if(bool, const std::string& key, T& value, Ok ok, const std::string& rule, const std::string&) {
+    in.read(key, value, ok, rule);  // whether it has an effect: check_inner
+  }
   template <class Enum>
   void choice(const std::string& key, Enum& value, const Names<Enum>& names, const std::string&) {
     std::vector<std::string> words;
@@ -299,6 +309,11 @@ struct Writing {
     const bool chosen = key == "sites.names" && !names_are_default;
     line((chosen ? "" : "# ") + last_part(key) + " = " + toml_value(value), comment);
   }
+  // A key that has an effect only with another setting: else a comment, since it would be refused.
+  template <class T, class Ok>
+  void key_if(bool effect, const std::string& key, const T& value, Ok, const std::string&, const std::string& comment) {
+    line((effect ? "" : "# ") + last_part(key) + " = " + toml_value(value), comment);
+  }
   template <class Enum>
   void choice(const std::string& key, const Enum& value, const Names<Enum>& names, const std::string& comment) {
     line(last_part(key) + " = " + toml_value(name_in(names, value)), comment);
@@ -319,6 +334,10 @@ struct Comparing {
   template <class T, class Ok>
   void instead(const std::string& key, const T& value, Ok, const std::string&, const std::string&) {
     if (key == "sites.names") found.emplace_back(key, toml_value(value));
+  }
+  template <class T, class Ok>
+  void key_if(bool effect, const std::string& key, const T& value, Ok, const std::string&, const std::string&) {
+    if (effect) found.emplace_back(key, toml_value(value));
   }
   template <class Enum>
   void choice(const std::string& key, const Enum& value, const Names<Enum>& names, const std::string&) {
@@ -401,6 +420,12 @@ void check_inner(ConfigReader& in, const RunConfig& c) {
   if (in.sound("inner.warmup_steps") && in.sound("run.steps") && in.sound("run.tokens") &&
       c.inner.warmup_steps > c.run.steps)
     in.complain("inner.warmup_steps", text("but it must be at most run.steps (", c.run.steps, ")"));
+  if (c.inner.optimizer != InnerOptimizer::muon && in.sound("inner.optimizer"))
+    for (const char* key : {"inner.muon_lr", "inner.muon_momentum"})
+      if (in.given(key))
+        in.complain(key, text("but it has no effect with inner.optimizer = \"",
+                              c.inner.optimizer == InnerOptimizer::sgd ? "sgd" : "adamw",
+                              "\": leave it out, or set inner.optimizer = \"muon\""));
 }
 
 void check_schedule(ConfigReader& in, const RunConfig& c) {

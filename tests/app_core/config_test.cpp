@@ -98,6 +98,24 @@ TEST_CASE("config: --set takes TOML values and bare words, and wins over the fil
   CHECK(complaint("", {"outer.lr=1\n[run]\nsteps=1"}).find("--set outer.lr=1") != std::string::npos);
 }
 
+TEST_CASE("config: Muon's settings are refused where they have no effect, and written where they have one") {
+  CHECK(complaint("[inner]\nmuon_lr = 0.01\n") ==
+        "run.toml:2: inner.muon_lr = 0.01, but it has no effect with inner.optimizer = \"adamw\": leave it out, or set "
+        "inner.optimizer = \"muon\"");
+  CHECK(complaint("[inner]\noptimizer = \"sgd\"\n", {"inner.muon_momentum=0.5"})
+            .find("--set inner.muon_momentum=0.5, but it has no effect with inner.optimizer = \"sgd\"") !=
+        std::string::npos);
+  CHECK(complaint("[inner]\noptimizer = \"muon\"\nmuon_momentum = 1.0\n") ==
+        "run.toml:3: inner.muon_momentum = 1.0, but it must be a number in [0, 1)");
+  CHECK(agreed(parse(""), "inner.muon_lr") == "(not there)");
+  const RunConfig c = parse("", {"inner.optimizer=muon", "inner.muon_lr=0.03"});
+  CHECK(c.inner.muon_lr == 0.03);
+  CHECK(c.inner.muon_momentum == 0.95);
+  CHECK(agreed(c, "inner.muon_lr") == "0.03");
+  CHECK(to_toml(parse(to_toml(c))) == to_toml(c));  // what a run folder holds can be read again
+  CHECK(to_toml(parse(to_toml(parse("")))) == to_toml(parse("")));
+}
+
 TEST_CASE("config: tokens become whole steps, rounded up; both are refused, but --set of one wins") {
   const std::string model = "[model]\ncontext = 10\n[inner]\nbatch = 4\n";  // 40 tokens a step
   CHECK(parse("[run]\ntokens = 80\n" + model).run.steps == 2);
