@@ -57,6 +57,7 @@ class Inner {
   }
 
   // Mean loss a token over `windows` with the parameters `params` [layout().size()] at place(); θ is left as it is.
+  // Throws Bug for a window that is longer than the context or has another number of tokens than it says, ConfigError for none.
   virtual double evaluate(std::span<const float> params, const std::vector<Batch>& windows) = 0;
 
   virtual std::vector<StateSpan> state() = 0;  // optimizer state; the step counter is steps_done()

@@ -67,9 +67,10 @@ Rotary rotary(const ModelConfig& m, const at::Tensor& like) {
 
 at::Tensor transformer_logits(const ModelConfig& m, const TransformerParams& params, const Rotary& r,
                               const at::Tensor& inputs) {
+  const Rotary turns{r.cos.narrow(0, 0, inputs.size(1)), r.sin.narrow(0, 0, inputs.size(1))};
   at::Tensor x = at::embedding(params.embedding, inputs);  // [B, T, D]
   for (const BlockParams& block : params.blocks) {
-    x = x + attention(m, block, r, rms_norm(x, block.attention_norm));
+    x = x + attention(m, block, turns, rms_norm(x, block.attention_norm));
     x = x + feed_forward(block, rms_norm(x, block.ffn_norm));
   }
   return at::linear(rms_norm(x, params.final_norm), params.head).flatten(0, 1);

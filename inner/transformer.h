@@ -43,7 +43,7 @@ struct TransformerLoss {
   at::Tensor objective;      // cross_entropy + z_loss * mean(logsumexp^2): what is minimised
 };
 
-// inputs, targets: int64 [B, T].
+// inputs, targets: int64 [B, T], T at most the context.
 at::Tensor transformer_logits(const ModelConfig& model, const TransformerParams& params, const Rotary& rotary,
                               const at::Tensor& inputs);  // [B T, V]
 TransformerLoss transformer_loss(const at::Tensor& logits, const at::Tensor& targets, double z_loss);

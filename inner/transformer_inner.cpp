@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "inner/device_name.h"
 #include "inner/muon.h"
 #include "inner/torch.h"
 #include "inner/transformer.h"
@@ -47,6 +48,12 @@ at::Tensor part_of(const at::Tensor& flat, std::size_t offset, std::size_t count
 
 at::Tensor view_of(const at::Tensor& flat, const ParamLayout::Entry& entry) {
   return part_of(flat, entry.span.offset, entry.span.count).view(entry.spec.shape);
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string out = "[";
+  for (const std::int64_t n : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(n);
+  return out + "]";
 }
 
 at::Device device_of(const InnerConfig& config) {
@@ -113,6 +120,19 @@ class Autocast {
   at::DeviceType device_;
 };
 
+// Backward passes run on the calling thread for as long as it lives: autograd gives CUDA nodes to a thread of its own, and
+// GradientReady promises the caller's.
+class BackwardHere {
+ public:
+  BackwardHere() { c10::AutogradState::get_tls_state().set_multithreading_enabled(false); }
+  ~BackwardHere() { c10::AutogradState::get_tls_state().set_multithreading_enabled(before_); }
+  BackwardHere(const BackwardHere&) = delete;
+  BackwardHere& operator=(const BackwardHere&) = delete;
+
+ private:
+  bool before_ = c10::AutogradState::get_tls_state().get_multithreading_enabled();
+};
+
 struct ReadyHook;
 
 class TransformerInner final : public Inner {
@@ -137,6 +157,7 @@ class TransformerInner final : public Inner {
   }
   // Tokens of `sequences` windows from `first` on, as int64 [sequences, T + 1] on the device.
   at::Tensor tokens_of(const Batch& batch, std::size_t first, std::size_t sequences) const;
+  void check(const Batch& batch) const;  // throws Bug unless it holds what it says and fits the context
   void adamw(double lr);
   void muon(double lr);
   void sgd(double lr);
@@ -179,7 +200,8 @@ TransformerInner::TransformerInner(const ModelConfig& model, const InnerConfig& 
   const std::vector<ParamSpec> wanted = model_params(model_);
   for (const ParamSpec& spec : wanted)
     if (layout_.at(spec.name).spec.shape != spec.shape)
-      throw ConfigError(text("the layout gives ", spec.name, " another shape than the model"));
+      throw ConfigError(text("the layout gives ", spec.name, " the shape ", shape_text(layout_.at(spec.name).spec.shape),
+                             ", the model ", shape_text(spec.shape)));
   if (layout_.entries().size() != wanted.size())
     throw ConfigError(text("the layout has ", layout_.entries().size(), " tensors, the model ", wanted.size()));
 
@@ -234,13 +256,19 @@ at::Tensor TransformerInner::tokens_of(const Batch& batch, std::size_t first, st
       .to(device_, at::kLong);
 }
 
-double TransformerInner::compute_gradients(const Batch& batch, const GradientReady& ready) {
-  ATOLL_CHECK(batch.length == model_.context && batch.tokens.size() == batch.sequences * (batch.length + 1) &&
-                  batch.sequences > 0,
+void TransformerInner::check(const Batch& batch) const {
+  ATOLL_CHECK(batch.sequences > 0 && batch.length > 0 && batch.length <= model_.context &&
+                  batch.tokens.size() == batch.sequences * (batch.length + 1),
               batch.sequences, " sequences of ", batch.length, " + 1 in ", batch.tokens.size(), " tokens; context ",
               model_.context);
+}
+
+double TransformerInner::compute_gradients(const Batch& batch, const GradientReady& ready) {
+  check(batch);
+  ATOLL_CHECK(batch.length == model_.context, batch.length, " tokens a sequence; context ", model_.context);
   const auto length = static_cast<std::int64_t>(batch.length);
   const std::size_t micro = config_.micro_batch == 0 ? batch.sequences : config_.micro_batch;
+  const BackwardHere here;
   grads_.zero_();
   double loss = 0;
   for (std::size_t first = 0; first < batch.sequences; first += micro) {
@@ -351,6 +379,7 @@ double TransformerInner::evaluate(std::span<const float> params, const std::vect
       transformer_params(model_, [&](const std::string& name) { return view_of(flat, layout_.at(name)); });
   double sum = 0, tokens = 0;
   for (const Batch& batch : windows) {
+    check(batch);
     const auto length = static_cast<std::int64_t>(batch.length);
     const at::Tensor ids = tokens_of(batch, 0, batch.sequences);
     const Autocast autocast(config_.precision, device_.type());
@@ -381,7 +410,12 @@ std::unique_ptr<Inner> make_transformer(const ModelConfig& model, const InnerCon
 }
 
 std::string describe_backend(const InnerConfig& config) {
-  return text("libtorch ", TORCH_VERSION, ", ", config.device, ", ", config.threads,
+  std::string device = config.device;
+  if (device != "cpu") {
+    const at::Device found = device_of(config);
+    device = text("cuda:", found.index(), " ", device_name(found.index()));
+  }
+  return text("libtorch ", TORCH_VERSION, ", ", device, ", ", config.threads,
               config.threads == 1 ? " thread" : " threads");
 }
 

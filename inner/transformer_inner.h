@@ -14,7 +14,8 @@ namespace atl {
 // never on the order.  Throws ConfigError when the device is not there or the layout is not the model's.
 std::unique_ptr<Inner> make_transformer(const ModelConfig& model, const InnerConfig& config, const ParamLayout& layout);
 
-// "libtorch 2.11.0, cpu, 1 thread" / "..., cuda:0 NVIDIA H200": for logs and `atoll --version`.
+// "libtorch 2.11.0, cpu, 1 thread" / "..., cuda:0 NVIDIA H200, ...": for logs and `atoll --version`.
+// Throws ConfigError when the device is not there.
 std::string describe_backend(const InnerConfig& config);
 
 }  // namespace atl

@@ -4,10 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
 #include <map>
 #include <thread>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "fixtures.h"
 #include "inner/transformer_inner.h"
 
@@ -149,6 +152,28 @@ TEST_CASE("transformer: initial weights depend on seed and names alone, not on t
   }
 }
 
+// Not a test: what the next one starts as a process of its own.
+TEST_CASE("transformer-weights-of-a-process" * doctest::skip()) {
+  const auto inner = make_transformer(grouped(), settings(), ParamLayout(model_params(grouped())));
+  std::printf("weights %s\n", hash_bytes(std::as_bytes(inner->local())).hex().c_str());
+}
+
+TEST_CASE("transformer: processes that were started apart have the same initial weights") {
+  const auto inner = make_transformer(grouped(), settings(), ParamLayout(model_params(grouped())));
+  const std::string want = "weights " + hash_bytes(std::as_bytes(inner->local())).hex();
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  for (const char* environment : {"OMP_NUM_THREADS=1 LC_ALL=C", "OMP_NUM_THREADS=2 LC_ALL=de_DE.UTF-8"}) {
+    const std::string command =
+        std::string(environment) + " '" + self + "' --no-skip --test-case=transformer-weights-of-a-process";
+    FILE* pipe = popen(command.c_str(), "r");  // NOLINT: a fixed command, without outside input
+    REQUIRE(pipe != nullptr);
+    std::string out;
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out.push_back(static_cast<char>(c));
+    CHECK(pclose(pipe) == 0);
+    CHECK(out.find(want) != std::string::npos);
+  }
+}
+
 TEST_CASE("transformer: two of them give the same bits, step for step; bf16 trains too") {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     InnerConfig config = settings();
@@ -184,6 +209,65 @@ TEST_CASE("transformer: evaluate takes other parameters and leaves its own alone
   one.tokens.assign(all.tokens.begin() + static_cast<std::ptrdiff_t>(three.tokens.size()), all.tokens.end());
   CHECK(std::abs(inner->evaluate(other, {three, one}) - inner->evaluate(other, {all})) < 1e-6);
   CHECK_THROWS_WITH_AS(inner->evaluate(other, {}), doctest::Contains("no window to evaluate on"), ConfigError);
+}
+
+TEST_CASE("transformer: evaluate takes shorter windows, and refuses those that do not hold what they say") {
+  const ModelConfig model = grouped();
+  const ParamLayout layout(model_params(model));
+  const auto inner = make_transformer(model, settings(), layout);
+  ModelConfig shorter = model;
+  shorter.context = 5;
+  const auto other = make_transformer(shorter, settings(), layout);
+  CHECK(std::abs(inner->evaluate(inner->local(), {batch_of(shorter, 1)}) -
+                 other->evaluate(inner->local(), {batch_of(shorter, 1)})) < 1e-6);
+  CHECK_THROWS_WITH_AS(other->evaluate(other->local(), {batch_of(model, 1)}),
+                       doctest::Contains("3 sequences of 8 + 1 in 27 tokens; context 5"), Bug);
+  for (const std::size_t tokens : {0U, 26U, 28U}) {
+    Batch cut = batch_of(model, 1);
+    cut.tokens.resize(tokens);
+    CHECK_THROWS_WITH_AS(inner->evaluate(inner->local(), {batch_of(model, 1), cut}),
+                         doctest::Contains(text("3 sequences of 8 + 1 in ", tokens, " tokens; context 8").c_str()), Bug);
+    CHECK_THROWS_WITH_AS(inner->compute_gradients(cut, nullptr),
+                         doctest::Contains(text("3 sequences of 8 + 1 in ", tokens, " tokens").c_str()), Bug);
+  }
+  const Batch none{.sequences = 0, .length = model.context, .tokens = {}};
+  CHECK_THROWS_WITH_AS(inner->evaluate(inner->local(), {none}), doctest::Contains("0 sequences"), Bug);
+}
+
+TEST_CASE("transformer: a backward pass leaves the thread's autograd setting as it was, also when it throws") {
+  const ModelConfig model = tied();
+  const auto inner = make_transformer(model, settings(), ParamLayout(model_params(model)));
+  auto& state = c10::AutogradState::get_tls_state();
+  for (const bool before : {true, false}) {
+    state.set_multithreading_enabled(before);
+    bool during = true;
+    inner->compute_gradients(batch_of(model, 1), [&](Span) { during = state.get_multithreading_enabled(); });
+    CHECK_FALSE(during);  // so that CUDA's nodes run on this thread too
+    CHECK(state.get_multithreading_enabled() == before);
+    CHECK_THROWS_AS(inner->compute_gradients(batch_of(model, 1), [](Span) { throw ConfigError("no"); }), std::exception);
+    CHECK(state.get_multithreading_enabled() == before);
+  }
+  state.set_multithreading_enabled(true);
+}
+
+TEST_CASE("transformer: a layout of another model is refused with both shapes, or both numbers of tensors") {
+  const ModelConfig model = grouped();
+  std::vector<ParamSpec> specs = model_params(model);
+  specs[2].shape = {32, 8};
+  CHECK_THROWS_WITH_AS(make_transformer(model, settings(), ParamLayout(specs)),
+                       doctest::Contains("the layout gives layers.0.qkv the shape [32, 8], the model [32, 16]"),
+                       ConfigError);
+  specs = model_params(model);
+  specs.push_back({"bias", {16}, ParamSpec::kHead});
+  CHECK_THROWS_WITH_AS(make_transformer(model, settings(), ParamLayout(specs)),
+                       doctest::Contains("the layout has 20 tensors, the model 19"), ConfigError);
+  specs = model_params(model);
+  specs.pop_back();
+  CHECK_THROWS_WITH_AS(make_transformer(model, settings(), ParamLayout(specs)), doctest::Contains("head"), std::exception);
+}
+
+TEST_CASE("transformer: the backend is named with version, device and threads") {
+  CHECK(describe_backend({.threads = 2}) == text("libtorch ", TORCH_VERSION, ", cpu, 2 threads"));
 }
 
 TEST_CASE("transformer: SGD is torch.optim.SGD: decay joins the gradient, of matrices alone") {
