@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "fixtures.h"
 
 using namespace atl;
 
@@ -30,6 +31,26 @@ TEST_CASE("learning rate: constant, and warm-up, stable, decay") {
   CHECK(learning_rate(c, 80) == 2.0);
   CHECK(std::abs(learning_rate(c, 90) - 1.5) < 1e-12);  // half of the way from 2 to 1
   CHECK(std::abs(learning_rate(c, 100) - 1.0) < 1e-12);
+}
+
+TEST_CASE("learning rate: every step has torch.optim.lr_scheduler's, and a second peak the same in proportion") {
+  const Fixtures want = read_fixtures("learning_rate.txt");
+  for (const auto& [name, schedule] :
+       {std::pair{"cosine", LrSchedule::cosine}, {"constant", LrSchedule::constant}, {"wsd", LrSchedule::wsd}}) {
+    const InnerConfig c{.lr = 0.004,
+                        .schedule = schedule,
+                        .warmup_steps = 5,
+                        .final_lr_fraction = 0.05,
+                        .wsd_decay_fraction = 0.25,
+                        .total_steps = 40};
+    for (std::uint64_t t = 1; t <= 43; ++t) {
+      CAPTURE(name);
+      CAPTURE(t);
+      // PyTorch computes each from the one before: 40 roundings of 2^-53, a few operations each, of 0.004
+      CHECK(std::abs(learning_rate(c, t) - want.at(name).at(t - 1)) < 40 * 4 * std::ldexp(0.004, -53));
+      CHECK(std::abs(learning_rate(c, 0.02, t) - 5 * learning_rate(c, t)) < std::ldexp(0.02, -50));
+    }
+  }
 }
 
 TEST_CASE("model: the tensors, their layers, and the number of parameters") {
