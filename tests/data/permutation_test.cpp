@@ -92,8 +92,18 @@ TEST_CASE("permutation: a position past the end, or of nothing, is a bug") {
 }
 
 TEST_CASE("permutation: these numbers stay, since resuming a run depends on them") {
-  // Written down from this implementation: not a proof that it is right, but that it has not changed.
-  CHECK(order(10, 1, 0) == std::vector<std::uint64_t>{6, 7, 3, 8, 2, 0, 5, 9, 1, 4});
+  // From make_permutation_fixtures.py, which is written apart from this program.
+  using Order = std::vector<std::uint64_t>;
+  CHECK(order(10, 1, 0) == Order{6, 7, 3, 8, 2, 0, 5, 9, 1, 4});
+  CHECK(order(17, (std::uint64_t{1} << 63U) + 5, (std::uint64_t{1} << 32U) + 3) ==
+        Order{0, 15, 10, 1, 4, 6, 14, 12, 11, 16, 9, 5, 2, 13, 7, 8, 3});
+  const auto first_two_and_last = [](std::uint64_t n) {
+    const Permutation permutation(n, 7, 2);
+    return Order{permutation(0), permutation(1), permutation(n - 1)};
+  };
+  CHECK(first_two_and_last((std::uint64_t{1} << 40U) + 1) == Order{1088285760695U, 696844673735U, 115342771113U});
+  CHECK(first_two_and_last(~std::uint64_t{0}) ==
+        Order{9650646723511086406U, 12051294377499688368U, 140389974750525803U});
 }
 
 }  // namespace
