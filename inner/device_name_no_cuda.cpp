@@ -4,7 +4,8 @@
 namespace atl {
 
 std::string device_name(int index) {
-  throw Bug(text("the name of cuda:", index, " was asked for, but this binary was built without CUDA (ATOLL_CUDA=OFF)"));
+  throw Bug(
+      text("the name of cuda:", index, " was asked for, but this binary was built without CUDA (ATOLL_CUDA=OFF)"));
 }
 
 }  // namespace atl

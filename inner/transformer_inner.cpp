@@ -169,7 +169,7 @@ class TransformerInner final : public Inner {
   at::Tensor params_, grads_;                // flat, [layout size]
   at::Tensor first_moment_, second_moment_;  // AdamW's: of all groups that are not Muon's, in a row
   at::Tensor momentum_;                      // Muon's, likewise
-  std::vector<at::Tensor> leaves_;  // views into params_ that autograd knows, in the layout's order
+  std::vector<at::Tensor> leaves_;           // views into params_ that autograd knows, in the layout's order
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   TransformerParams live_;
   Rotary rotary_;
@@ -200,8 +200,8 @@ TransformerInner::TransformerInner(const ModelConfig& model, const InnerConfig& 
   const std::vector<ParamSpec> wanted = model_params(model_);
   for (const ParamSpec& spec : wanted)
     if (layout_.at(spec.name).spec.shape != spec.shape)
-      throw ConfigError(text("the layout gives ", spec.name, " the shape ", shape_text(layout_.at(spec.name).spec.shape),
-                             ", the model ", shape_text(spec.shape)));
+      throw ConfigError(text("the layout gives ", spec.name, " the shape ",
+                             shape_text(layout_.at(spec.name).spec.shape), ", the model ", shape_text(spec.shape)));
   if (layout_.entries().size() != wanted.size())
     throw ConfigError(text("the layout has ", layout_.entries().size(), " tensors, the model ", wanted.size()));
 

@@ -58,7 +58,8 @@ TEST_CASE("muon: five Newton-Schulz steps do to the singular values what the pol
     CHECK(worst(values, want.at(name)) < 15 * 493 * std::ldexp(1.0, -24));
     const at::Tensor rough = orthogonalised(matrix(rows, cols), Precision::bf16).contiguous();
     CHECK((rough.scalar_type() == at::kFloat));
-    CHECK((rough - got).norm().item<double>() < 0.25 * got.norm().item<double>());  // bf16 has 8 bits: it still points there
+    CHECK((rough - got).norm().item<double>() <
+          0.25 * got.norm().item<double>());  // bf16 has 8 bits: it still points there
   }
   CHECK(at::equal(orthogonalised(at::zeros({3, 4}), Precision::fp32), at::zeros({3, 4})));
 }

@@ -226,7 +226,8 @@ TEST_CASE("transformer: evaluate takes shorter windows, and refuses those that d
     Batch cut = batch_of(model, 1);
     cut.tokens.resize(tokens);
     CHECK_THROWS_WITH_AS(inner->evaluate(inner->local(), {batch_of(model, 1), cut}),
-                         doctest::Contains(text("3 sequences of 8 + 1 in ", tokens, " tokens; context 8").c_str()), Bug);
+                         doctest::Contains(text("3 sequences of 8 + 1 in ", tokens, " tokens; context 8").c_str()),
+                         Bug);
     CHECK_THROWS_WITH_AS(inner->compute_gradients(cut, nullptr),
                          doctest::Contains(text("3 sequences of 8 + 1 in ", tokens, " tokens").c_str()), Bug);
   }
@@ -244,7 +245,8 @@ TEST_CASE("transformer: a backward pass leaves the thread's autograd setting as 
     inner->compute_gradients(batch_of(model, 1), [&](Span) { during = state.get_multithreading_enabled(); });
     CHECK_FALSE(during);  // so that CUDA's nodes run on this thread too
     CHECK(state.get_multithreading_enabled() == before);
-    CHECK_THROWS_AS(inner->compute_gradients(batch_of(model, 1), [](Span) { throw ConfigError("no"); }), std::exception);
+    CHECK_THROWS_AS(inner->compute_gradients(batch_of(model, 1), [](Span) { throw ConfigError("no"); }),
+                    std::exception);
     CHECK(state.get_multithreading_enabled() == before);
   }
   state.set_multithreading_enabled(true);
@@ -263,7 +265,8 @@ TEST_CASE("transformer: a layout of another model is refused with both shapes, o
                        doctest::Contains("the layout has 20 tensors, the model 19"), ConfigError);
   specs = model_params(model);
   specs.pop_back();
-  CHECK_THROWS_WITH_AS(make_transformer(model, settings(), ParamLayout(specs)), doctest::Contains("head"), std::exception);
+  CHECK_THROWS_WITH_AS(make_transformer(model, settings(), ParamLayout(specs)), doctest::Contains("head"),
+                       std::exception);
 }
 
 TEST_CASE("transformer: the backend is named with version, device and threads") {
