@@ -1,6 +1,7 @@
 #include "inner/transformer.h"
 
 #include "inner/functions.h"
+#include "inner/norm_rotate.h"
 
 namespace atl {
 namespace {
@@ -8,8 +9,12 @@ namespace {
 constexpr double kRotaryBase = 10'000;  // arXiv:2104.09864
 constexpr double kNormEps = 1e-6;
 
+// Under autocast on the CPU our own passes are the faster ones.
+bool fused(const at::Tensor& x) { return x.is_cpu() && at::autocast::is_autocast_enabled(at::kCPU); }
+
 // In the weight's precision: under autocast queries and keys come in bf16.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
+  if (fused(x)) return norm_bf16(x, weight, kNormEps);
   return at::rms_norm(x.to(weight.scalar_type()), weight.sizes(), weight, kNormEps);
 }
 
@@ -18,14 +23,13 @@ at::Tensor attention(const ModelConfig& m, const BlockParams& p, const Rotary& r
   const auto heads = static_cast<std::int64_t>(m.heads), kv = static_cast<std::int64_t>(m.kv_heads);
   const auto d = static_cast<std::int64_t>(m.width) / heads;
   const at::Tensor qkv = at::linear(x, p.qkv).view({batch, length, heads + 2 * kv, d});
-  at::Tensor q = qkv.narrow(2, 0, heads), k = qkv.narrow(2, heads, kv);
-  const at::Tensor v = qkv.narrow(2, heads + kv, kv);
-  if (m.qk_norm) {
-    q = rms_norm(q, p.q_norm);
-    k = rms_norm(k, p.k_norm);
-  }
-  q = rotate(q, r.cos, r.sin).to(v.scalar_type()).transpose(1, 2);
-  k = rotate(k, r.cos, r.sin).to(v.scalar_type()).transpose(1, 2);
+  const auto parts = at::split_with_sizes(qkv, {heads, kv, kv}, 2);
+  const at::Tensor v = parts[2];
+  const auto turned = [&](const at::Tensor& part, const at::Tensor& norm) {
+    if (m.qk_norm && fused(part)) return norm_rotate_bf16(part, norm, kNormEps, r.cos, r.sin).transpose(1, 2);
+    return rotate(m.qk_norm ? rms_norm(part, norm) : part, r.cos, r.sin).to(v.scalar_type()).transpose(1, 2);
+  };
+  const at::Tensor q = turned(parts[0], p.q_norm), k = turned(parts[1], p.k_norm);
   const at::Tensor mixed =
       at::scaled_dot_product_attention(q, k, v.transpose(1, 2), {}, 0.0, /*is_causal=*/true, std::nullopt,
                                        /*enable_gqa=*/heads != kv);
