@@ -2,7 +2,7 @@
 // for each matrix, torch::nn::utils::clip_grad_norm_ and torch::optim::AdamW.  Same weights, batches, math and thread; in turn;
 // medians.  Losses of both are compared, so that neither computes something else.
 // Last line: ratio=NUMBER, our speed over the plain one's, the worst of all cases.  The goal is 1.0.
-//   bench_inner [--threads N]
+//   bench_inner [--threads N] [--case TEXT]      TEXT: only cases whose name holds it
 #include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
@@ -264,7 +264,11 @@ double run(const Case& c, int threads) {
 
 int main(int argc, char** argv) {
   int threads = 1;
-  if (argc == 3 && std::string(argv[1]) == "--threads") threads = std::max(1, std::atoi(argv[2]));
+  std::string only;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::string(argv[i]) == "--threads") threads = std::max(1, std::atoi(argv[i + 1]));
+    if (std::string(argv[i]) == "--case") only = argv[i + 1];
+  }
   const ModelConfig small{.layers = 2, .width = 64, .heads = 4, .context = 64};
   const ModelConfig medium{.layers = 4, .width = 128, .heads = 4, .context = 128};
   std::printf("%s; %d repetitions of about %.1f s in turn, medians\n", describe_backend({.threads = threads}).c_str(),
@@ -274,7 +278,7 @@ int main(int argc, char** argv) {
        {Case{"0.1 M, a quickstart site", small, 4, Precision::fp32},
         Case{"0.1 M, a larger batch", small, 16, Precision::fp32}, Case{"1 M", medium, 4, Precision::fp32},
         Case{"1 M, a larger batch", medium, 16, Precision::fp32}, Case{"1 M, bf16", medium, 16, Precision::bf16}})
-    worst = std::min(worst, run(c, threads));
+    if (std::string(c.name).find(only) != std::string::npos) worst = std::min(worst, run(c, threads));
   std::printf("ratio=%.3f\n", worst);
   return 0;
 }
