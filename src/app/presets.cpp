@@ -81,6 +81,10 @@ void check_sparseloco(ConfigReader& in, RunConfig& c) {
   must_be(in, c, "comm.codec", c.comm.codec.name == "topk", "\"topk\"", "which is defined by it");
 }
 
+void check_muloco(ConfigReader& in, RunConfig& c) {
+  must_be(in, c, "inner.optimizer", c.inner.optimizer == InnerOptimizer::muon, "\"muon\"", "which is defined by it");
+}
+
 // docs/algorithms.md, 3.
 const std::vector<Method>& table() {
   static const std::vector<Method> methods{
@@ -106,6 +110,12 @@ const std::vector<Method>& table() {
       {"eager", [](RunConfig& c) { c.outer.merge = Merge::eager; }, check_merge<Merge::eager>},
       {"delayed", [](RunConfig& c) { c.outer.merge = Merge::delayed; }, check_merge<Merge::delayed>},
       {"delay_corrected", [](RunConfig& c) { c.outer.merge = Merge::corrected; }, check_merge<Merge::corrected>},
+      {"muloco",
+       [](RunConfig& c) {
+         c.inner.optimizer = InnerOptimizer::muon;
+         c.outer.optimizer.momentum = 0.6F;
+       },
+       check_muloco},
       {"sparseloco",
        [](RunConfig& c) {
          c.outer.optimizer = kPlainMean;
@@ -126,9 +136,7 @@ const std::vector<Method>& table() {
 }
 
 // Of docs/algorithms.md, 3, in later versions.
-bool comes_later(const std::string& name) {
-  return name == "muloco" || name == "async_dn" || name == "decoupled" || name == "noloco";
-}
+bool comes_later(const std::string& name) { return name == "async_dn" || name == "decoupled" || name == "noloco"; }
 
 const Method* find(const std::string& name) {
   const auto found = std::ranges::find(table(), name, &Method::name);

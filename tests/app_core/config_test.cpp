@@ -256,6 +256,10 @@ TEST_CASE("config: each method is the settings of docs/algorithms.md, 3") {
   CHECK(c.comm.error_feedback == 0.95F);
   CHECK(c.outer.optimizer.kind == OuterKind::sgd);
   CHECK(c.outer.optimizer.lr == 1);
+  c = of("muloco");
+  CHECK(c.inner.optimizer == InnerOptimizer::muon);
+  CHECK(c.outer.optimizer.momentum == 0.6F);
+  CHECK(c.outer.optimizer.lr == 0.7F);
   c = of("lookahead");
   CHECK(c.sites.count == 1);
   CHECK(c.outer.schedule.period == 5);
