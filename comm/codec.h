@@ -1,6 +1,7 @@
 // Codec: how a span of floats becomes bytes on the wire and back.  Layout: docs/wire_format.md, which is the authority.
 //
-// Decoding is deterministic: the same bytes give the same floats on every machine (integer operations on the bits).
+// Decoding is deterministic: the same bytes give the same floats on every machine (integer operations and products).
+// So is encoding: sums are of integers and depend on no order.
 // A codec has no state: the residual (what was lost) belongs to the engine.
 #pragma once
 #include <cstddef>
@@ -42,7 +43,7 @@ class Codec {
     encode(values, place, out, {});
   }
   // bytes [encoded_bytes(n)], out [n], both on the host.  Bytes need no alignment, here and in encode().  Throws
-  // LinkError on a wrong size and on bytes that no encoder writes.
+  // LinkError on a wrong size; any other bytes throw LinkError too, or give defined floats (wire_format.md).
   virtual void decode(std::span<const std::byte> bytes, std::span<float> out) const = 0;
 };
 

@@ -4,8 +4,9 @@
 #include "kernels/adam.h"
 #include "kernels/add.h"
 #include "kernels/bf16.h"
+#include "kernels/block_codes.h"
 #include "kernels/buffer_cuda.h"
-#include "kernels/codes.h"
+#include "kernels/codebook.h"
 #include "kernels/delta.h"
 #include "kernels/finite.h"
 #include "kernels/hash.h"
@@ -14,6 +15,7 @@
 #include "kernels/nesterov.h"
 #include "kernels/norm.h"
 #include "kernels/sgd.h"
+#include "kernels/topk.h"
 
 namespace atl::kernels::detail {
 
@@ -32,11 +34,23 @@ void heavy_ball_cuda(float*, float*, const float*, std::size_t, float, float, co
 void adam_cuda(float*, float*, float*, const float*, std::size_t, const AdamStep&, const Place&) { refuse("adam"); }
 void add_scaled_cuda(float*, const float*, std::size_t, float, const Place&) { refuse("add_scaled"); }
 void set_zero_cuda(float*, std::size_t, const Place&) { refuse("set_zero"); }
-void encode_cuda(const Coding&, const float*, std::size_t, std::uint8_t*, const Place&) { refuse("encode"); }
-bool decode_cuda(const Coding&, const std::uint8_t*, float*, std::size_t, const Place&) { refuse("decode"); }
 void mix_cuda(float*, const float*, std::size_t, float, const Place&) { refuse("mix"); }
 void to_bf16_cuda(const float*, std::uint16_t*, std::size_t, const Place&) { refuse("to_bf16"); }
 void from_bf16_cuda(const std::uint16_t*, float*, std::size_t, const Place&) { refuse("from_bf16"); }
+void encode_blocks_cuda(BlockCode, const float*, std::size_t, std::size_t, unsigned char*, const Place&) {
+  refuse("encode_blocks");
+}
+void decode_blocks_cuda(BlockCode, const unsigned char*, float*, std::size_t, std::size_t, const Place&) {
+  refuse("decode_blocks");
+}
+void encode_codebook_cuda(unsigned, const float*, std::size_t, std::size_t, unsigned char*, const Place&) {
+  refuse("encode_codebook");
+}
+void decode_codebook_cuda(unsigned, const unsigned char*, float*, std::size_t, std::size_t, const Place&) {
+  refuse("decode_codebook");
+}
+void encode_topk_cuda(TopkShape, const float*, std::size_t, unsigned char*, const Place&) { refuse("encode_topk"); }
+void decode_topk_cuda(TopkShape, const unsigned char*, float*, std::size_t, const Place&) { refuse("decode_topk"); }
 double sum_of_squares_cuda(const float*, std::size_t, const Place&) { refuse("sum_of_squares"); }
 bool all_finite_cuda(const float*, std::size_t, const Place&) { refuse("all_finite"); }
 Hash128 hash_values_cuda(const float*, std::size_t, std::uint64_t, const Place&) { refuse("hash_values"); }

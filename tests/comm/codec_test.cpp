@@ -38,6 +38,27 @@ TEST_CASE("codec: the examples of docs/wire_format.md") {
   CHECK(bytes_of(*make_codec("fp32"), values) ==
         std::vector<unsigned>{0, 0, 0x80, 0x3f, 0, 0, 0x20, 0xc0, 0xdb, 0x0f, 0x49, 0x40});
   CHECK(bytes_of(*make_codec("bf16"), values) == std::vector<unsigned>{0x80, 0x3f, 0x20, 0xc0, 0x49, 0x40});
+  using B = std::vector<unsigned>;
+  CHECK(bytes_of(*make_codec("fp16"), values) == B{0x80, 0x00, 0x70, 0x00, 0xf5, 0x48, 0x76});
+  CHECK(bytes_of(*make_codec("e3m0"), values) == B{0x81, 0x75, 0x0e});
+  CHECK(bytes_of(*make_codec("int8"), {0.9921875F, -0.5F, 0.01171875F}) == B{0, 0, 0, 0x3c, 0x7f, 0xc0, 0x02});
+  CHECK(bytes_of(*make_codec("int4"), {3.5F, -1.0F, 0.75F}) == B{0x00, 0x3f, 0x27, 0x0e});
+  B codebook(514);
+  codebook[212] = codebook[298] = 0x80;
+  codebook[213] = 0xbf;
+  codebook[299] = 0x3f;
+  codebook[512] = 0x95;
+  codebook[513] = 0x6a;
+  CHECK(bytes_of(*make_codec("int8_codebook"), {1.0F, -1.0F}) == codebook);
+  B table(33);
+  table[12] = table[18] = 0x80;
+  table[13] = 0xbf;
+  table[19] = 0x3f;
+  table[32] = 0x69;
+  CHECK(bytes_of(*make_codec("stat4"), {1.0F, -1.0F}) == table);
+  CHECK(bytes_of(*make_codec("stat2"), {1.0F, 3.0F, -2.0F}) == B{0, 0, 0, 0xc0, 0, 0x40, 0, 0, 0x1a});
+  const auto topk = make_codec(CodecConfig{.name = "topk", .block = 16, .keep = 4});
+  CHECK(bytes_of(*topk, {0, 1, 0, -3, 0.5F, 3, 0, 2}) == B{0, 0, 0x40, 0xc0, 0x40, 0x40, 0, 0, 0x03, 0x50, 0, 0x09});
 }
 
 TEST_CASE("codec: fp32 returns every value bit for bit, the odd ones too") {
@@ -64,7 +85,7 @@ TEST_CASE("codec: empty, one value, and sizes that add up over parts") {
     CAPTURE(name);
     CHECK(codec->name() == name);
     CHECK(there_and_back(*codec, {}).empty());
-    CHECK(close(there_and_back(*codec, {0.5F})[0], 0.5, {.relative = 0x1p-8}));
+    CHECK(close(there_and_back(*codec, {0.5F}).at(0), 0.5, {.relative = 0x1p-8}));
     for (const std::size_t n : kSizes)
       CHECK(codec->encoded_bytes(n + 3 * codec->block()) ==
             codec->encoded_bytes(n) + codec->encoded_bytes(3 * codec->block()));
@@ -107,10 +128,13 @@ TEST_CASE("codec: values on a GPU give the bytes of the same values on the host"
       const auto values = normal_values(n, 9);
       GpuFloats on_gpu(values);
       std::vector<std::byte> want(codec->encoded_bytes(n)), got(want.size());
-      codec->encode(values, {}, want);
-      codec->encode(on_gpu.values(), gpu(), got);
+      std::vector<float> decoded(n);
+      GpuFloats decoded_on_gpu(decoded);
+      codec->encode(values, {}, want, decoded);
+      codec->encode(on_gpu.values(), gpu(), got, decoded_on_gpu.values());
       CAPTURE(name);
       CAPTURE(n);
       CHECK(got == want);
+      CHECK(bits(decoded_on_gpu.to_host()) == bits(decoded));
     }
 }
