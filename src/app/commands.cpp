@@ -12,6 +12,7 @@
 #include "app/config_reader.h"
 #include "app/drivers.h"
 #include "app/evaluate_run.h"
+#include "app/plan.h"
 #include "app/report.h"
 #include "app/run_options.h"
 #include "app/version.h"
@@ -203,6 +204,52 @@ void add_report(CLI::App& app, std::vector<std::filesystem::path>& folders, std:
   });
 }
 
+struct PlanOptions {
+  double step_seconds = 0, mbit = 0, rtt_ms = -1;
+  std::filesystem::path run;
+};
+
+// What is not given comes from [clock], then from [network] emulate; a step that nobody knows is measured here.
+PlanNetwork network_of(const PlanOptions& o, const RunParts& parts) {
+  const RunConfig& c = parts.config;
+  const auto first = [](double a, double b, double d) { return a > 0 ? a : b > 0 ? b : d; };
+  PlanNetwork network{.step_seconds = first(o.step_seconds, c.clock.step_seconds, 0),
+                      .mbit = first(o.mbit, c.clock.bandwidth_mbit, c.emulate.bandwidth_mbit),
+                      .rtt_ms = o.rtt_ms >= 0 ? o.rtt_ms : first(0, c.clock.rtt_ms, c.emulate.rtt_ms)};
+  if (network.step_seconds == 0) network.step_seconds = measured_step_seconds(parts);
+  return network;
+}
+
+void add_plan(CLI::App& app, RunOptions& o, PlanOptions& plan, Action& action) {
+  CLI::App* command = app.add_subcommand("plan", "what a run will send, hold and wait for");
+  add_config(*command, o, "settings in TOML");
+  const CLI::Validator above_zero(
+      [](const std::string& x) { return std::atof(x.c_str()) > 0 ? "" : "it must be a number above 0"; }, "");
+  command->add_option("--step-seconds", plan.step_seconds, "of an inner step (default: a few are measured here)")
+      ->type_name("S")
+      ->check(above_zero);
+  command->add_option("--mbit", plan.mbit, "of each site, each direction (default: [clock], then [network] emulate)")
+      ->type_name("X")
+      ->check(above_zero);
+  command->add_option("--rtt", plan.rtt_ms, "round trip in milliseconds")
+      ->type_name("MS")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--run", plan.run, "a finished run of these settings: what was measured stands beside")
+      ->type_name("DIR");
+  command->footer(
+      "Examples:\n"
+      "  atoll plan run.toml --mbit 100 --rtt 100\n"
+      "  atoll plan run.toml --step-seconds 0.25 --mbit 1000 --rtt 40\n"
+      "  atoll plan runs/diloco/config.toml --run runs/diloco");
+  command->callback([&] {
+    action = [&] {
+      const RunParts parts = assemble(read_config(o.config_file, o.overrides));
+      std::cout << plan_text(parts, network_of(plan, parts), plan.run);
+      return 0;
+    };
+  });
+}
+
 void add_config_command(CLI::App& app, RunOptions& o, bool& print_default, std::string& method, Action& action) {
   CLI::App* command = app.add_subcommand("config", "check settings and print them all");
   add_config(*command, o, "settings to check and to print in full");
@@ -269,6 +316,8 @@ int run_command(int argc, const char* const* argv) {
   add_data(app, prepare_config, action);
   add_eval(app, evaluate_options, action);
   add_report(app, folders, html, action);
+  PlanOptions plan;
+  add_plan(app, options, plan, action);
   add_config_command(app, options, print_default, method, action);
   if (const std::string wrong = unknown_command(app, argc, argv); !wrong.empty()) return say_wrong_use(app, wrong);
   try {

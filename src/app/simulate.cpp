@@ -28,12 +28,18 @@ struct Virtual {
 };
 
 // Site 0's traffic moves the modelled clock.
-void observe(ObservedExchange& exchange, ClockModel& clock, int buckets) {
-  exchange.on_send = [&clock, buckets](const Outgoing& out, std::size_t bytes) {
+void observe(ObservedExchange& exchange, ClockModel& clock, const RunParts& parts, int buckets) {
+  const RunConfig& c = parts.config;
+  exchange.on_send = [&clock, &parts, &c, buckets, codec = std::shared_ptr<Codec>(make_codec(c.comm.codec)),
+                      mean_codec = std::shared_ptr<Codec>(make_codec(c.comm.mean_codec))](const Outgoing& out,
+                                                                                          std::size_t) {
+    const Traffic traffic = traffic_of(parts.slots[static_cast<std::size_t>(out.slot)].values,
+                                       out.in_cluster ? c.sites.count / c.outer.clusters : c.sites.count, c.sites.count,
+                                       *codec, *mean_codec, out.first_of_group);
     if (out.slot < buckets)
-      clock.sent_during_step(out.slot, bytes, out.first_of_group, out.slot, buckets);
+      clock.sent_during_step(out.slot, traffic, out.slot, buckets);
     else
-      clock.sent(out.slot, bytes, out.first_of_group);
+      clock.sent(out.slot, traffic);
   };
   exchange.on_wait = [&clock](int slot) { clock.waited(slot); };
 }
@@ -60,8 +66,7 @@ int run_simulate(const RunConfig& config, const RunOptions& options) {
                     .clusters = c.ddp() ? 1 : c.outer.clusters});
   std::optional<ClockModel> model;
   if (c.clock.step_seconds > 0)
-    model.emplace(ClockModel::Config{c.clock.step_seconds, c.clock.bandwidth_mbit, c.clock.rtt_ms, c.sites.count},
-                  parts.slots.size());
+    model.emplace(ClockModel::Config{c.clock.step_seconds, c.clock.bandwidth_mbit, c.clock.rtt_ms}, parts.slots.size());
   Progress progress({.sites = c.sites.names,
                      .steps = c.run.steps,
                      .tokens_a_step = c.site_batch() * c.model.context,
@@ -74,7 +79,7 @@ int run_simulate(const RunConfig& config, const RunOptions& options) {
     v.site = std::make_unique<Site>(site_settings(parts, rank), *v.inner, *v.exchange, samples_of(parts));
     v.recorder = std::make_unique<Recorder>(parts, folder, &progress, clock, rank, rank);
   }
-  if (model) observe(*fleet[0].exchange, *model, fleet[0].site->buckets());
+  if (model) observe(*fleet[0].exchange, *model, parts, fleet[0].site->buckets());
   const auto modelled_now = [&] { return model ? std::optional(model->now()) : std::nullopt; };
   Virtual& first = fleet[0];
 
