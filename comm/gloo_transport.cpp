@@ -78,7 +78,7 @@ class Connecting {
 }  // namespace
 
 GlooTransport::GlooTransport(const FileStore& store, const std::string& prefix, const std::string& address, int rank,
-                             int sites, int streams, const Emulate& emulate)
+                             int sites, int streams, const Emulate& emulate, const std::string& congestion)
     : rank_(rank), sites_(sites), contexts_(2 * static_cast<std::size_t>(streams) + 2) {
   std::vector<std::shared_ptr<gloo::transport::Device>> devices;
   for (int i = 0; i < streams; ++i)
@@ -100,6 +100,7 @@ GlooTransport::GlooTransport(const FileStore& store, const std::string& prefix, 
     }).detach();
   contexts_ = state->wait();
   counter_.find();
+  if (!congestion.empty()) counter_.set_congestion(congestion);
   if (emulate.on()) uplink_ = std::make_unique<EmulatedUplink>(emulate, streams, static_cast<std::uint64_t>(rank));
 }
 

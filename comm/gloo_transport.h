@@ -37,6 +37,9 @@ class TcpCounter {
   void find();          // in the descriptor table
   double round_trip();  // seconds, the largest tcpi_min_rtt
   WireBytes count();    // of one that has ended: what it was before
+  // TCP's congestion control of all of them, by the kernel's name.  Throws ConfigError when the kernel has none of that name
+  // (or not for this user).
+  void set_congestion(const std::string& name);
   // Where a send buffer's size has been fixed: gives it back to the kernel, which lets it grow.
   void free_send_buffers();
 
@@ -53,7 +56,7 @@ class GlooTransport {
  public:
   // Blocks until all are connected (the caller's deadline is the front thread's).  `prefix` of the rendezvous keys is new in every generation.
   GlooTransport(const FileStore& store, const std::string& prefix, const std::string& address, int rank, int sites,
-                int streams, const Emulate& emulate = {});
+                int streams, const Emulate& emulate = {}, const std::string& congestion = "");
   ~GlooTransport();
 
   int rank() const { return rank_; }

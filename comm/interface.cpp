@@ -4,7 +4,12 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -52,6 +57,20 @@ InterfaceAddress resolve_interface(const std::string& word) {
   for (const Found& each : all) known += (known.empty() ? "" : ", ") + each.interface + " (" + each.address + ")";
   throw ConfigError(text("comm.interface = \"", word,
                          "\": this machine has no such interface or address that is up: it must be one of ", known));
+}
+
+void check_congestion(const std::string& name) {
+  if (name.empty()) return;
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool right =
+      setsockopt(probe, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0;
+  const int error = errno;
+  close(probe);
+  if (!right)
+    throw ConfigError(
+        text("comm.congestion = \"", name, "\": ", std::strerror(error),
+             "; what there is says /proc/sys/net/ipv4/tcp_available_congestion_control, what all users may "
+             "take tcp_allowed_congestion_control"));
 }
 
 }  // namespace atl

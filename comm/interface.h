@@ -13,4 +13,7 @@ struct InterfaceAddress {
 // IPv6 one that is not link-local.  Throws ConfigError that lists the interfaces and addresses that exist.
 InterfaceAddress resolve_interface(const std::string& word);
 
+// Throws ConfigError when this user's TCP connections cannot have this congestion control; "" is always right.
+void check_congestion(const std::string& name);
+
 }  // namespace atl

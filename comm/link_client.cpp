@@ -160,6 +160,7 @@ LinkClient::Impl::Impl(LinkConfig given) : config(std::move(given)) {
       throw ConfigError(text(config.program.string(), ": ", std::strerror(errno),
                              ": atoll-link must be beside atoll; build or install both"));
     resolve_interface(config.interface);
+    check_congestion(config.congestion);
     const FileStore probe(config.store);
   }
   segment_fd = moved_up(memfd_create("atoll", MFD_CLOEXEC));
@@ -254,6 +255,7 @@ Hello LinkClient::Impl::hello() const {
           .sites = config.sites,
           .store = config.store,
           .interface = config.interface,
+          .congestion = config.congestion,
           .log_level = config.log_level,
           .codec = config.codec,
           .mean_codec = config.mean_codec,

@@ -26,8 +26,9 @@ struct LinkConfig {
   std::chrono::milliseconds timeout{30'000};   // of one exchange, and of waiting for sites
   std::chrono::milliseconds start_timeout{0};  // of waiting for everybody at the start; 0: timeout
   CodecConfig codec, mean_codec;
-  int clusters = 1;       // of sites / clusters neighbours in rank order
-  link::Emulate emulate;  // of this site's uplink
+  int clusters = 1;        // of sites / clusters neighbours in rank order
+  std::string congestion;  // TCP's, by the kernel's name; "": the system's
+  link::Emulate emulate;   // of this site's uplink
   std::vector<SlotSpec> slots;
   Hash128 layout_hash;
   std::vector<std::pair<std::string, std::string>>

@@ -75,6 +75,8 @@ class ExchangeThread {
         run();
       } catch (const Refused& e) {
         refuse(e.kind, e.what());
+      } catch (const ConfigError& e) {
+        refuse(Kind::settings, e.what());
       }
     } catch (const std::exception& e) {  // Gloo's EnforceNotMet is no gloo::Exception
       spdlog::debug("generation={} broke off: {}", generation_.number, e.what());
@@ -91,7 +93,7 @@ class ExchangeThread {
     if (memory == MAP_FAILED) throw Bug("the segment cannot be mapped");
     transport_ = std::make_unique<GlooTransport>(store_, generation_.prefix(), address_, hello_.rank(),
                                                  static_cast<int>(hello_.sites.size()),
-                                                 static_cast<int>(hello_.streams), hello_.emulate);
+                                                 static_cast<int>(hello_.streams), hello_.emulate, hello_.congestion);
     GlooTransport& transport = *transport_;
     GlooExchange exchange(transport, {.sites = hello_.sites,
                                       .generation = generation_.number,

@@ -22,7 +22,7 @@ std::uint32_t count(ByteReader& in, const char* field) {
 void put(ByteWriter& out, const Hello& m) {
   out.string(m.site).u32(static_cast<std::uint32_t>(m.sites.size()));
   for (const std::string& site : m.sites) out.string(site);
-  out.string(m.store).string(m.interface).string(m.log_level);
+  out.string(m.store).string(m.interface).string(m.congestion).string(m.log_level);
   for (const CodecConfig& codec : {m.codec, m.mean_codec}) out.string(codec.name).u64(codec.block).u64(codec.keep);
   out.u32(m.clusters);
   out.f64(m.emulate.bandwidth_mbit).f64(m.emulate.rtt_ms).f64(m.emulate.jitter_ms).f64(m.emulate.loss_percent);
@@ -39,7 +39,7 @@ void get(ByteReader& in, Hello& m) {
   m.site = in.string("site", kText);
   m.sites.resize(count(in, "sites"));
   for (std::string& site : m.sites) site = in.string("site", kText);
-  for (std::string* word : {&m.store, &m.interface, &m.log_level}) *word = in.string("word", kText);
+  for (std::string* word : {&m.store, &m.interface, &m.congestion, &m.log_level}) *word = in.string("word", kText);
   for (CodecConfig* codec : {&m.codec, &m.mean_codec}) {
     codec->name = in.string("codec", kText);
     codec->block = in.u64("block");

@@ -25,7 +25,7 @@ constexpr int kSocketFd = 3, kSegmentFd = 4;  // what the link inherits
 struct Hello {
   std::string site;
   std::vector<std::string> sites;  // rank order
-  std::string store, interface, log_level;
+  std::string store, interface, congestion, log_level;
   CodecConfig codec, mean_codec;
   std::uint32_t clusters = 1;
   Emulate emulate;

@@ -5,9 +5,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
+#include "base/error.h"
 #include "comm/gloo_transport.h"
 
 namespace atl::link {
@@ -46,6 +49,13 @@ double TcpCounter::round_trip() {
     if (info_of(socket.fd, info)) longest = std::max(longest, info.tcpi_min_rtt);
   }
   return longest * 1e-6;
+}
+
+void TcpCounter::set_congestion(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  for (const Socket& socket : sockets_)
+    if (setsockopt(socket.fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) != 0)
+      throw ConfigError(text("comm.congestion = \"", name, "\": ", std::strerror(errno)));
 }
 
 void TcpCounter::free_send_buffers() {

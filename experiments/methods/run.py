@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Arms of methods and codecs, paired seeds, `atoll simulate`; a table with intervals, and which published signs were found.
 
-    experiments/methods/run.py [--seeds 3] [--arms NAME,...] [--out runs/methods] [--table]
+    experiments/methods/run.py [--seeds 1,2,3] [--arms NAME,...] [--out runs/methods] [--table]
 
 Runs what is missing, seed by seed, so that an interrupted run can go on; --table only reads.  Writes results.csv and
 prints Markdown.  The last line is gap=: the worst codec's held-out loss above fp32's, in percent (topk: with feedback).
@@ -150,12 +150,12 @@ def table(out, seeds):
 
 def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--seeds", type=int, default=3)
+    words.add_argument("--seeds", default="1,2,3")
     words.add_argument("--arms", default=",".join(ARMS))
     words.add_argument("--out", type=pathlib.Path, default=ROOT / "runs" / "methods")
     words.add_argument("--table", action="store_true")
     args = words.parse_args()
-    seeds = list(range(1, args.seeds + 1))
+    seeds = [int(seed) for seed in args.seeds.split(",")]
     if not args.table:
         cache = os.environ.get("ATOLL_CACHE") or os.path.join(
             os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "atoll")

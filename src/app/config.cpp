@@ -213,6 +213,8 @@ void settings(C& c, V& v) {
       "TCP connections to each other site", Agree::yes);
   v.key("comm.piece_mib", c.comm.piece_mib, positive, "a number above 0", "a message travels in pieces of this size",
         Agree::yes);
+  v.key("comm.congestion", c.comm.congestion, any, "a text",
+        "TCP's congestion control, by the kernel's name, as in bbr or cubic; empty: the system's", Agree::no);
   v.key("comm.timeout_s", c.comm.timeout_s, positive, "a number above 0", "of one exchange, and of waiting for a site",
         Agree::no);
   v.key("comm.start_timeout_s", c.comm.start_timeout_s, positive, "a number above 0",

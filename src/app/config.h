@@ -58,6 +58,7 @@ struct RunConfig {
     bool allow_loopback = false;                // train: an interface that only this machine can reach
     int streams = 4;
     double piece_mib = 16;
+    std::string congestion;  // "": the system's
     double timeout_s = 30;
     double start_timeout_s = 600;  // of waiting for all sites at the start: people start them one by one
     std::string interface;         // train: must be given; launch: "lo"

@@ -237,12 +237,14 @@ std::string render(const Table& table) {
   return out;
 }
 
+std::string fmt_percent(double share) { return number_or_dash(100 * share, "{:.1f} %"); }
+
 }  // namespace
 
 Table table_of(const std::vector<RunData>& runs) {
   Table table;
-  table.titles = {"run",           "method", "status",     "sites", "H",    "params", "tokens",
-                  "held-out loss", "vs ddp", "bytes/site", "fewer", "time", "tok/s",  "wait"};
+  table.titles = {"run",    "method",     "status", "sites", "H",     "params", "tokens",   "held-out loss",
+                  "vs ddp", "bytes/site", "fewer",  "time",  "tok/s", "wait",   "computing"};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunData& run = runs[i];
     const Summary& s = run.summary;
@@ -256,7 +258,8 @@ Table table_of(const std::vector<RunData>& runs) {
                           against.is_baseline ? "-" : number_or_dash(against.loss_percent, "{:+.2f} %"),
                           short_bytes(static_cast<double>(bytes_of(s))) + (counted ? "*" : ""),
                           against.is_baseline ? "-" : number_or_dash(against.fewer_bytes, "{:.1f}x"),
-                          short_duration(s.seconds), short_count(s.tokens_per_s), short_duration(s.exchange_wait_s)});
+                          short_duration(s.seconds), short_count(s.tokens_per_s), short_duration(s.exchange_wait_s),
+                          s.utilisation > 0 ? fmt_percent(s.utilisation) : "-"});
   }
   return table;
 }

@@ -40,6 +40,7 @@ LinkConfig link_config(const RunParts& parts, const std::string& site, const std
                   .codec = c.comm.codec,
                   .mean_codec = c.comm.mean_codec,
                   .clusters = c.ddp() ? 1 : c.outer.clusters,
+                  .congestion = c.comm.congestion,
                   .emulate = c.emulate,
                   .slots = parts.slots,
                   .layout_hash = parts.plan.layout.hash(),

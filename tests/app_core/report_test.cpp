@@ -91,13 +91,13 @@ TEST_CASE("report: runs are compared with the first finished ddp run, loss in pe
   CHECK(baseline_of(runs) == 2);
   CHECK(report_table(runs) ==
         "run         method  status                     sites   H  params  tokens  held-out loss   vs ddp  bytes/site  "
-        "fewer  time  tok/s   wait\n"
+        "fewer  time  tok/s   wait  computing\n"
         "failed-ddp  ddp     failed at step 100 of 100      2   -    120k    102k         1.0000        -     1.00 kB  "
-        "    -   50s  2.05k  1.00s\n"
+        "    -   50s  2.05k  1.00s          -\n"
         "diloco      diloco  finished                       2  30    120k    102k         2.0200  +1.00 %     40.0 kB  "
-        "30.0x   50s  2.05k  1.00s\n"
+        "30.0x   50s  2.05k  1.00s          -\n"
         "ddp         ddp     finished                       2   -    120k    102k         2.0000        -     1.20 MB  "
-        "    -   50s  2.05k  1.00s\n");
+        "    -   50s  2.05k  1.00s          -\n");
 }
 
 TEST_CASE("report: what failed, broke off or does not compare is said") {

@@ -25,6 +25,7 @@ std::vector<Message> samples() {
   hello.interface = "eth0";
   hello.codec = {.name = "bf16", .block = 256, .keep = 3};
   hello.mean_codec = {.name = "fp32"};
+  hello.congestion = "bbr";
   hello.log_level = "debug";
   hello.streams = 3;
   hello.piece_bytes = 1U << 20U;

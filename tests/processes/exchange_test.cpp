@@ -97,7 +97,8 @@ TEST_CASE("exchange: megabytes in small pieces over many streams") {
 }
 
 TEST_CASE("exchange: one stream, pieces of one value, equal tokens") {
-  agrees_with_in_process({.sites = 2, .slots = {1500}, .streams = 1, .piece_bytes = 4, .equal_tokens = true}, 3);
+  agrees_with_in_process(
+      {.sites = 2, .slots = {1500}, .streams = 1, .piece_bytes = 4, .equal_tokens = true, .congestion = "reno"}, 3);
   agrees_with_in_process({.sites = 3, .slots = {1500}, .streams = 1, .piece_bytes = 1, .equal_tokens = true}, 3);
 }
 

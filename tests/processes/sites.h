@@ -46,6 +46,7 @@ struct Plan {
   int group = 1;        // exchanges of one header
   bool promise = true;  // next_slot is told
   link::Emulate emulate;
+  std::string congestion;
   int clusters = 1;  // > 1: every third exchange is of all sites, the others of each cluster
 
   bool in_cluster(std::uint64_t number) const { return clusters > 1 && number % 3 != 0; }
@@ -104,6 +105,7 @@ inline LinkConfig link_config(const Plan& plan, int rank, const std::filesystem:
   config.mean_codec.name = plan.mean_codec;
   config.clusters = plan.clusters;
   config.emulate = plan.emulate;
+  config.congestion = plan.congestion;
   for (const std::size_t n : plan.slots) config.slots.push_back({n});
   config.settings = {{"inner.lr", "0.1"}, {"outer.period", "30"}};
   config.layout_hash = {.high = 7, .low = 8};

@@ -86,6 +86,13 @@ TEST_CASE("wrong use: what the links themselves are set to must agree too") {
              {"comm.piece_mib", "0.00390625"});
 }
 
+TEST_CASE("wrong use: a congestion control that the kernel does not have") {
+  const auto outcomes = with_change([](LinkConfig& config) { config.congestion = "nosuch"; }, 2);
+  CAPTURE(outcomes[1]);
+  CHECK(outcomes[1].kind == "ConfigError");  // before anything is started
+  CHECK(outcomes[1].says("comm.congestion = \"nosuch\": No such file or directory; what there is says "));
+}
+
 TEST_CASE("wrong use: lists of sites that differ") {
   const auto outcomes = with_change([](LinkConfig& config) { config.sites = {"site-1", "site-0"}; });
   check_both(outcomes, "ConfigError", {"sites.names", "site-0, site-1", "site-1, site-0"});
