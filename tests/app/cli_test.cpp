@@ -64,7 +64,7 @@ TEST_CASE("cli: wrong use of the command line is exit code 2 and says what there
   refused(dir, "", "atoll: A subcommand is required\n       `atoll --help` shows what there is\n");
   refused(dir, "simluate run.toml",
           "atoll: \"simluate\" is no command; did you mean simulate?\n"
-          "       there are: simulate, launch, train, data, eval, report, config\n"
+          "       there are: simulate, launch, train, data, eval, report, plan, config\n"
           "       `atoll --help` shows what there is\n");
   refused(dir, "simulate --steps 3",
           "atoll: The following argument was not expected: --steps\n"
@@ -114,8 +114,10 @@ TEST_CASE("cli: config prints every setting, and what it prints is settings") {
     CHECK(run_atoll(dir, "config run.toml").out == r.out);
     CHECK(contains(run_atoll(dir, "config run.toml --set run.steps=77").out, "\nsteps = 77 "));
   }
-  refused(dir, "config --print-default --method streaming",
-          "atoll: --set run.method=streaming, which is not there yet; exist: ddp, local_sgd, diloco\n");
+  refused(
+      dir, "config --print-default --method noloco",
+      "atoll: --set run.method=noloco, which is not there yet; exist: ddp, local_sgd, post_local_sgd, diloco, slowmo, "
+      "streaming, eager, delayed, delay_corrected, muloco, sparseloco, lookahead, snoo\n");
 }
 
 TEST_CASE("cli: data that is not there or not given is exit code 2") {

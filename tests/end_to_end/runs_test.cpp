@@ -171,8 +171,8 @@ TEST_CASE("runs: the modelled clock of simulate") {
   REQUIRE_MESSAGE(run.wait() == 0, run.output());
   const Summary s = shop.summary("clock");
   REQUIRE(s.modelled.has_value());
-  // 20 steps of 0.1 s, and 4 rounds of rtt/2 (header) + 4 n bytes at 1 Mbit/s + rtt/2
-  const double want = 20 * 0.1 + 4 * (0.05 + 32.0 * static_cast<double>(s.params) / 1e6 + 0.05);
+  // 20 steps of 0.1 s, and 4 rounds of 128 bytes of header and 4 n of payload at 1 Mbit/s, and rtt/2
+  const double want = 20 * 0.1 + 4 * (8 * (128 + 4.0 * static_cast<double>(s.params)) / 1e6 + 0.05);
   CHECK(std::abs(s.modelled->seconds - want) < 1e-9);
   CHECK(std::abs(s.modelled->utilisation - 2.0 / want) < 1e-9);
 }
