@@ -5,9 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/clones.h"
-
-// Into the clones: a template itself cannot be cloned.
-#define ATOLL_INLINE inline __attribute__((always_inline))
+#include "kernels/largest.h"
 
 namespace atl::kernels {
 
@@ -64,15 +62,6 @@ void decode_blocks(BlockCode code, std::span<const std::byte> in, std::size_t bl
 namespace detail {
 
 namespace {
-
-ATOLL_INLINE std::uint32_t largest(const float* in, std::size_t n) {
-  std::uint32_t found = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t a = magnitude(in[i]);
-    found = a > found ? a : found;
-  }
-  return found;
-}
 
 template <class C>
 ATOLL_INLINE void pack(const float* in, std::size_t n, typename C::Scale s, unsigned char* out) {

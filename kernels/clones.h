@@ -17,3 +17,7 @@
 #else
 #define ATOLL_INDEPENDENT
 #endif
+
+// Before a function or template that a cloned function calls: a template itself cannot be cloned, so it goes into the
+// clones.
+#define ATOLL_INLINE inline __attribute__((always_inline))

@@ -7,9 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/clones.h"
-
-// Into the clones: a template itself cannot be cloned.
-#define ATOLL_INLINE inline __attribute__((always_inline))
+#include "kernels/largest.h"
 
 namespace atl::kernels {
 
@@ -59,15 +57,6 @@ void decode_codebook(unsigned bits, std::span<const std::byte> in, std::size_t b
 namespace detail {
 
 namespace {
-
-ATOLL_INLINE std::uint32_t largest(const float* in, std::size_t n) {
-  std::uint32_t found = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t a = magnitude(in[i]);
-    found = a > found ? a : found;
-  }
-  return found;
-}
 
 // Codes of a block, one a byte, and what fell into each bucket.
 template <unsigned kBits>
