@@ -15,7 +15,8 @@ Traffic traffic_of(std::size_t n, int sites, int all, const Codec& codec, const 
   const double headers =
       with_header || is_inline ? static_cast<double>(Header::kBytes) * static_cast<double>(all - 1) : 0;
   return {.bytes = headers + static_cast<double>(sent_payload_bytes(n, 0, among, codec, mean_codec)),
-          .trips = is_inline || among <= 2 || codec.sparse() ? 1 : 2};
+          .trips = is_inline || among <= 2 || codec.sparse() ? 1 : 2,
+          .headers = headers};
 }
 
 ClockModel::ClockModel(const Config& config, std::size_t slots) : config_(config), arrives_(slots, 0.0) {

@@ -15,8 +15,9 @@ namespace atl {
 
 // What one site sends in one exchange.
 struct Traffic {
-  double bytes = 0;  // payload and headers
-  int trips = 0;     // half round trips
+  double bytes = 0;    // payload and headers
+  int trips = 0;       // half round trips
+  double headers = 0;  // of bytes
 };
 // Of a slot of n values among `sites` of `all` sites (headers go to all), as the link sends it.
 Traffic traffic_of(std::size_t n, int sites, int all, const Codec& codec, const Codec& mean_codec, bool with_header);

@@ -51,12 +51,6 @@ bool is_device(const std::string& x) {
          std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-std::string list(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 // Every setting, in the order of the file.  C is RunConfig or const RunConfig.
 template <class C, class V>
 void settings(C& c, V& v) {

@@ -250,6 +250,12 @@ std::string last_part(const std::string& key) { return key.substr(key.rfind('.')
 
 }  // namespace
 
+std::string list(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
 std::string near_miss(const std::string& word, const std::vector<std::string>& candidates) {
   const std::string* best = nullptr;
   std::size_t least = std::max<std::size_t>(2, last_part(word).size() / 3) + 1;  // more than this is another word

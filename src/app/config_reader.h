@@ -92,6 +92,8 @@ class ConfigReader {
   std::vector<Complaint> complaints_;
 };
 
+std::string list(const std::vector<std::string>& words);  // "a, b, c"
+
 // "; did you mean outer.momentum?" for the candidate that is nearest to `word`, "" when none is near.
 std::string near_miss(const std::string& word, const std::vector<std::string>& candidates);
 

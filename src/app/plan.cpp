@@ -26,29 +26,30 @@ struct Walk {
   std::function<void(int slot)> wait;
 };
 
+// The slots below it are of DDP steps.
+int buckets_of(const RunParts& parts, const SiteSettings& settings) {
+  return static_cast<int>(parts.slots.size() - (settings.only_ddp() ? 0 : settings.fragments.size()));
+}
+
 void walk(const RunParts& parts, std::uint64_t steps, const Walk& w) {
-  const RunConfig& c = parts.config;
-  const std::uint64_t ddp_steps = std::min(steps, c.ddp_steps());
-  const bool only_ddp = c.ddp_steps() >= c.run.steps;
-  const auto buckets = static_cast<int>(parts.slots.size() - (only_ddp ? 0 : parts.plan.fragments.size()));
+  const SiteSettings settings = site_settings(parts, 0);
+  const std::uint64_t ddp_steps = std::min(steps, settings.ddp_steps);
+  const int buckets = buckets_of(parts, settings);
   for (std::uint64_t t = 0; t < ddp_steps; ++t) {
     for (int b = 0; b < buckets; ++b) w.send_bucket(b);
     w.step();
     for (int b = 0; b < buckets; ++b) w.wait(b);
   }
-  if (only_ddp) return;
-  const Schedule schedule(c.outer.schedule);
-  const auto in_cluster = [&](int p, std::uint64_t t) {
-    return c.outer.clusters > 1 && schedule.round_of(p, t) % c.outer.global_every != 0;
-  };
+  if (settings.only_ddp()) return;
+  const Schedule schedule(settings.schedule);
   const std::uint64_t outer_steps = steps - ddp_steps;
   for (std::uint64_t t = 1; t <= outer_steps; ++t) {
     w.step();
-    for (const int p : schedule.sends_after(t)) w.send(p, in_cluster(p, t));
+    for (const int p : schedule.sends_after(t)) w.send(p, settings.is_cluster_round(schedule.round_of(p, t)));
     for (const int p : schedule.applies_after(t)) w.wait(buckets + p);
   }
   for (const int p : schedule.in_flight(outer_steps)) w.wait(buckets + p);
-  const auto rest = schedule.unsent(outer_steps, c.outer.merge != Merge::mix || c.outer.mix > 0);
+  const std::vector<int> rest = left_at_end(settings, schedule, outer_steps);
   for (const int p : rest) w.send(p, false);
   for (const int p : rest) w.wait(buckets + p);
 }
@@ -58,16 +59,11 @@ class Exchanges {
  public:
   explicit Exchanges(const RunParts& parts)
       : parts_(parts), codec_(make_codec(parts.config.comm.codec)), mean_(make_codec(parts.config.comm.mean_codec)) {
-    const bool only_ddp = parts.config.ddp_steps() >= parts.config.run.steps;
-    buckets_ = static_cast<int>(parts.slots.size() - (only_ddp ? 0 : parts.plan.fragments.size()));
+    buckets_ = buckets_of(parts, site_settings(parts, 0));
   }
   int buckets() const { return buckets_; }
   Traffic bucket(int b) const { return of(b, false, b == 0); }
   Traffic fragment(int p, bool in_cluster) const { return of(buckets_ + p, in_cluster, true); }
-  double headers(bool with_header, int slot) const {
-    const bool is_inline = codec_->encoded_bytes(values(slot)) <= 4096;
-    return with_header || is_inline ? 128.0 * (parts_.config.sites.count - 1) : 0;
-  }
 
  private:
   std::size_t values(int slot) const { return parts_.slots[static_cast<std::size_t>(slot)].values; }
@@ -87,16 +83,15 @@ class Exchanges {
 PlanBytes plan_bytes(const RunParts& parts) {
   const Exchanges exchanges(parts);
   PlanBytes bytes;
-  const auto add = [&](const Traffic& traffic, double headers) {
+  const auto add = [&](const Traffic& traffic) {
     ++bytes.exchanges;
-    bytes.headers += headers;
-    bytes.payload += traffic.bytes - headers;
+    bytes.headers += traffic.headers;
+    bytes.payload += traffic.bytes - traffic.headers;
   };
   walk(parts, parts.config.run.steps,
        {.step = [] {},
-        .send_bucket = [&](int b) { add(exchanges.bucket(b), exchanges.headers(b == 0, b)); },
-        .send = [&](int p,
-                    bool in) { add(exchanges.fragment(p, in), exchanges.headers(true, exchanges.buckets() + p)); },
+        .send_bucket = [&](int b) { add(exchanges.bucket(b)); },
+        .send = [&](int p, bool in) { add(exchanges.fragment(p, in)); },
         .wait = [](int) {}});
   return bytes;
 }
@@ -157,12 +152,6 @@ class Table {
  private:
   std::ostringstream out_;
 };
-
-std::string percent(double x) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(1) << 100 * x << " %";
-  return out.str();
-}
 
 std::string rate(double mbit) {
   std::ostringstream out;
@@ -257,8 +246,9 @@ std::string plan_text(const RunParts& parts, const PlanNetwork& network, const s
     const PlanTime time = plan_time(parts, network);
     table.row("at " + rate(network.mbit) + ", " + short_duration(network.rtt_ms / 1000) + ": the run",
               short_duration(time.seconds), measured([](const Summary& s) { return short_duration(s.seconds); }));
-    table.row("  utilisation", percent(time.utilisation),
-              measured([](const Summary& s) { return s.utilisation > 0 ? percent(s.utilisation) : std::string("-"); }));
+    table.row("  utilisation", short_percent(time.utilisation), measured([](const Summary& s) {
+                return s.utilisation > 0 ? short_percent(s.utilisation) : std::string("-");
+              }));
     if (!c.ddp())
       table.row("  a round",
                 short_duration(time.seconds / std::max(1.0, static_cast<double>(c.run.steps) /

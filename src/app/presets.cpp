@@ -143,12 +143,6 @@ const Method* find(const std::string& name) {
   return found == table().end() ? nullptr : &*found;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 }  // namespace
 
 std::vector<std::string> methods() {
@@ -164,8 +158,8 @@ void apply_preset(ConfigReader& in, RunConfig& config) {
   if (!in.sound("run.method")) return;
   if (const Method* method = find(name)) return method->defaults(config);
   in.complain("run.method", comes_later(name)
-                                ? "which is not there yet; exist: " + joined(methods())
-                                : "but it must be one of " + joined(methods()) + near_miss(name, methods()));
+                                ? "which is not there yet; exist: " + list(methods())
+                                : "but it must be one of " + list(methods()) + near_miss(name, methods()));
 }
 
 void check_preset(ConfigReader& in, RunConfig& config) {

@@ -237,8 +237,6 @@ std::string render(const Table& table) {
   return out;
 }
 
-std::string fmt_percent(double share) { return number_or_dash(100 * share, "{:.1f} %"); }
-
 }  // namespace
 
 Table table_of(const std::vector<RunData>& runs) {
@@ -259,7 +257,7 @@ Table table_of(const std::vector<RunData>& runs) {
                           short_bytes(static_cast<double>(bytes_of(s))) + (counted ? "*" : ""),
                           against.is_baseline ? "-" : number_or_dash(against.fewer_bytes, "{:.1f}x"),
                           short_duration(s.seconds), short_count(s.tokens_per_s), short_duration(s.exchange_wait_s),
-                          s.utilisation > 0 ? fmt_percent(s.utilisation) : "-"});
+                          s.utilisation > 0 ? short_percent(s.utilisation) : "-"});
   }
   return table;
 }

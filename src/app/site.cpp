@@ -60,23 +60,24 @@ void Site::send_fragment(int p, int next, bool last) {
   const auto own = encode(p, fragment_delta);
 
   const std::uint64_t steps = schedule_.steps_since_last_send(p, outer_step());
-  const bool in_cluster = !last && is_cluster_round(round);
+  const bool in_cluster = !last && settings_.is_cluster_round(round);
   sent_[static_cast<std::size_t>(p)] = {.after = t_,
                                         .round = round,
                                         .in_cluster = in_cluster,
                                         .tokens = steps * step_tokens_,
                                         .inner_lr = report_.lr,
                                         .delta_norm = norm};
-  exchange_.send({.slot = slot_of(p),
-                  .round = round,
-                  .step = t_,
-                  .tokens = steps * step_tokens_,
-                  .finite = kernels::all_finite(fragment_delta, place),
-                  .first_of_group = true,
-                  .in_cluster = in_cluster,
-                  .next_slot = next < 0 ? -1 : slot_of(next),
-                  .next_in_cluster = next >= 0 && !last && is_cluster_round(schedule_.round_of(next, outer_step() + 1)),
-                  .global_hash = shared_hash(span)});
+  exchange_.send(
+      {.slot = slot_of(p),
+       .round = round,
+       .step = t_,
+       .tokens = steps * step_tokens_,
+       .finite = kernels::all_finite(fragment_delta, place),
+       .first_of_group = true,
+       .in_cluster = in_cluster,
+       .next_slot = next < 0 ? -1 : slot_of(next),
+       .next_in_cluster = next >= 0 && !last && settings_.is_cluster_round(schedule_.round_of(next, outer_step() + 1)),
+       .global_hash = shared_hash(span)});
   if (restarts_at_send()) restart(p, own);
   if (settings_.merge == Merge::corrected)
     copy(slice(std::span<const float>(inner_.local()), span), place, slice(at_send_.values(), span), place);
@@ -139,7 +140,7 @@ std::vector<Applied> Site::collect() {
     const double loss = report_.loss;
     report_ = inner_.update();  // clips the averaged gradient
     report_.loss = loss;
-    if (t_ == settings_.ddp_steps && !only_ddp()) start_outer();
+    if (t_ == settings_.ddp_steps && !settings_.only_ddp()) start_outer();
   }
   return applied;
 }
@@ -230,22 +231,11 @@ OuterRates Site::rates_of(int p, const Sent& sent) const {
 std::vector<Applied> Site::drain() {
   ATOLL_CHECK(due_.empty(), due_.size(), " answers are due");
   std::vector<Applied> applied;
-  if (only_ddp()) return applied;
+  if (settings_.only_ddp()) return applied;
   for (const int p : schedule_.in_flight(outer_step())) applied.push_back(apply(p));
-  due_ = schedule_.unsent(outer_step(), settings_.merge != Merge::mix || settings_.mix > 0);
-  if (settings_.clusters > 1) add_cluster_rounds();
+  due_ = left_at_end(settings_, schedule_, outer_step());
   for (std::size_t i = 0; i < due_.size(); ++i) send_fragment(due_[i], i + 1 < due_.size() ? due_[i + 1] : -1, true);
   return applied;
-}
-
-// Work that only the cluster has seen is sent to all, though no inner step followed.
-void Site::add_cluster_rounds() {
-  std::set<int> due(due_.begin(), due_.end());
-  for (int p = 0; p < settings_.schedule.fragments; ++p) {
-    const std::uint32_t rounds = schedule_.round_of(p, outer_step() + 1) - 1;
-    if (rounds % settings_.global_every != 0) due.insert(p);
-  }
-  due_.assign(due.begin(), due.end());
 }
 
 // ---------------------------------------------------------------------------------------------- DDP
@@ -259,7 +249,7 @@ void Site::send_bucket(int b) {
   int next = last ? 0 : b + 1;
   const bool last_of_all = last && t_ == settings_.ddp_steps;  // a fragment follows, or nothing
   if (last_of_all) {
-    const int p = only_ddp() ? -1 : schedule_.next_send(0, settings_.steps - settings_.ddp_steps);
+    const int p = settings_.only_ddp() ? -1 : schedule_.next_send(0, settings_.steps - settings_.ddp_steps);
     next = p < 0 ? -1 : slot_of(p);
   }
   // Replicas are compared now and then: a hash of all parameters a step would cost as much as the averaging.
@@ -272,7 +262,7 @@ void Site::send_bucket(int b) {
                   .first_of_group = first,
                   .next_slot = next,
                   .next_first_of_group = last,
-                  .next_in_cluster = last_of_all && next >= 0 && is_cluster_round(1),
+                  .next_in_cluster = last_of_all && next >= 0 && settings_.is_cluster_round(1),
                   .global_hash = first && t_ % kHashEvery == 1 ? global_hash() : Hash128{}});
   due_.push_back(b);
 }
@@ -309,21 +299,30 @@ std::vector<SlotSpec> slots_of(const SiteSettings& settings, const ParamLayout& 
   return slots;
 }
 
+std::vector<int> left_at_end(const SiteSettings& settings, const Schedule& schedule, std::uint64_t t) {
+  const std::vector<int> unsent = schedule.unsent(t, settings.merge != Merge::mix || settings.mix > 0);
+  std::set<int> left(unsent.begin(), unsent.end());
+  // Work that only the cluster has seen is sent to all, though no inner step followed.
+  for (int p = 0; p < settings.schedule.fragments; ++p)
+    if (settings.is_cluster_round(schedule.round_of(p, t + 1) - 1)) left.insert(p);
+  return {left.begin(), left.end()};
+}
+
 Site::Site(SiteSettings settings, Inner& inner, Exchange& exchange, Samples samples)
     : settings_(std::move(settings)),
       inner_(inner),
       exchange_(exchange),
       samples_(std::move(samples)),
-      schedule_(only_ddp() ? ScheduleConfig{.period = 1} : settings_.schedule),
+      schedule_(settings_.only_ddp() ? ScheduleConfig{.period = 1} : settings_.schedule),
       codec_(make_codec(settings_.codec)),
-      outer_(settings_.optimizer, only_ddp() ? std::vector<Span>{} : settings_.fragments, inner.place()) {
+      outer_(settings_.optimizer, settings_.only_ddp() ? std::vector<Span>{} : settings_.fragments, inner.place()) {
   const Place place = inner_.place();
   const std::size_t n = inner_.layout().size();
   if (settings_.ddp_steps > 0) {
     buckets_ = plan_buckets(inner_.layout(), settings_.bucket_values);
     bucket_queue_ = std::make_unique<BucketQueue>(inner_.layout(), buckets_);
   }
-  if (only_ddp()) return;
+  if (settings_.only_ddp()) return;
   std::size_t covered = 0, largest = 0;
   for (const Span& span : settings_.fragments) {
     ATOLL_CHECK(span.offset == covered, "a fragment starts at ", span.offset, ", the one before ends at ", covered);
@@ -374,7 +373,7 @@ std::span<const float> Site::at_place(std::span<const float> mean) {
 }
 
 std::span<const float> Site::global() const {
-  return averages_gradients() || only_ddp() ? std::span<const float>(inner_.local()) : global_.values();
+  return averages_gradients() || settings_.only_ddp() ? std::span<const float>(inner_.local()) : global_.values();
 }
 
 Hash128 Site::global_hash() const { return kernels::hash_values(global(), 0, inner_.place()); }

@@ -47,10 +47,18 @@ struct SiteSettings {
   CodecConfig codec;
   float feedback = 0;                     // β of the residual; 0: none is kept
   std::size_t bucket_values = 1U << 18U;  // ddp: values in a bucket at most
+
+  bool only_ddp() const { return ddp_steps >= steps; }
+  // Is a fragment's round averaged within the clusters only, unless it is the run's last?
+  bool is_cluster_round(std::uint32_t round) const { return clusters > 1 && round % global_every != 0; }
 };
 
 // The slots that a site with these settings sends: one a bucket (of DDP steps, if there are any), then one a fragment.
 std::vector<SlotSpec> slots_of(const SiteSettings& settings, const ParamLayout& layout);
+
+// The fragments that are sent once more when the schedule has come to its end after step t, ascending: those whose work no
+// delta has carried to all sites.
+std::vector<int> left_at_end(const SiteSettings& settings, const Schedule& schedule, std::uint64_t t);
 
 // Samples [position, position + count) of the run's order.
 using Samples = std::function<Batch(std::uint64_t position, std::size_t count)>;
@@ -122,17 +130,12 @@ class Site {
   void merge(int p);
   void merge_cluster(Span span, std::span<const float> mean);
   void start_outer();
-  void add_cluster_rounds();
   void remember_others(int p, std::span<const float> mean, std::uint64_t all_tokens);
   OuterRates rates_of(int p, const Sent& sent) const;
   std::span<const float> at_place(std::span<const float> mean);
 
   std::uint64_t outer_step() const { return t_ - settings_.ddp_steps; }  // what the schedule counts
-  bool only_ddp() const { return settings_.ddp_steps >= settings_.steps; }
   bool restarts_at_send() const { return settings_.merge == Merge::delayed || settings_.merge == Merge::eager; }
-  bool is_cluster_round(std::uint32_t round) const {
-    return settings_.clusters > 1 && round % settings_.global_every != 0;
-  }
   int slot_of(int p) const { return static_cast<int>(buckets_.size()) + p; }
   Span span_of(int p) const { return settings_.fragments[static_cast<std::size_t>(p)]; }
   std::span<const float> start(Span span) const;  // what a delta is measured from

@@ -27,6 +27,8 @@ std::string scaled(double x, const char* space) {
 std::string short_count(double x) { return scaled(x, ""); }
 std::string short_bytes(double bytes) { return scaled(bytes, " ") + "B"; }
 
+std::string short_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
 std::string short_duration(double s) {
   if (!std::isfinite(s) || s > 1e9) return "?";
   if (s < 9.995) return fmt::format("{:.2f}s", s);

@@ -203,6 +203,14 @@ TEST_CASE(
         run({.schedule = {.period = 6}, .optimizer = nesterov}));
 }
 
+TEST_CASE("clusters: at the end a fragment is left whose last round only its cluster has seen") {
+  const SiteSettings settings{.sites = 4, .steps = 3, .schedule = {.period = 1}, .clusters = 2, .global_every = 2};
+  const Schedule schedule(settings.schedule);
+  CHECK(left_at_end(settings, schedule, 3) == std::vector<int>{0});  // round 3
+  CHECK(left_at_end(settings, schedule, 2).empty());                 // round 2 was of all
+  CHECK(left_at_end(settings, schedule, 0).empty());
+}
+
 TEST_CASE("error feedback: what the codec lost comes with the next delta") {
   // delta 1 + 2^-9 in bf16 (steps of 2^-7 above 1): 1, then a = 1 + 2^-8, a tie, 1, then a = 1 + 3 * 2^-9, up to 1 + 2^-7
   const float lost = std::ldexp(1.0F, -9);
